@@ -75,7 +75,9 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     from fourfold import Memory, NewItem, Settings
     from fourfold import validation as rules
     from fourfold.engine import item_methods, secret_policy
-    from fourfold.storage.sqlite import bulk, changes
+    from fourfold.storage.sql.rows import Row
+    from fourfold.storage.sqlite import changes
+    from fourfold.storage.sqlite.items import SqliteItems
     from fourfold.storage.sqlite.store import SqliteStore
     from fourfold.storage.sqlite.tuning import Tuning
     from fourfold.text import language
@@ -89,11 +91,11 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     clock.wrap(rules, "check_vectors", "vectors checked")
     clock.wrap(item_methods.rules, "checked_many", "checked")
     clock.wrap(secret_policy.SecretPolicy, "items", "secrets")
-    clock.wrap(bulk, "_insert_tags", "rows of tags, three an item")
-    clock.wrap(bulk, "_insert_vectors", "rows of vectors")
-    clock.wrap(bulk, "insert", "inserted")
+    clock.wrap(SqliteItems, "_insert_tags", "rows of tags, three an item")
+    clock.wrap(SqliteItems, "_insert_vectors", "rows of vectors")
+    clock.wrap(SqliteItems, "_insert", "inserted")
     clock.wrap(changes, "log", "rows of the change log")
-    clock.wrap(bulk, "as_stored", "items returned to the caller")
+    clock.wrap(Row, "as_item", "items returned to the caller")
     clock.wrap(item_methods.ItemMethods, "add_many", "added")
     store = SqliteStore(folder, tuning=Tuning(load_at_items=1 << 40))
     begin = time.thread_time()

@@ -18,9 +18,10 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sqlite import bulk, indexes
+from fourfold.storage.sql.transaction import ItemWriter
+from fourfold.storage.sqlite import indexes
+from fourfold.storage.sqlite.items import SqliteItems
 from fourfold.storage.sqlite.publishing import Publisher
-from fourfold.storage.sqlite.transaction import SqliteItemWriter
 
 MANY = 300
 
@@ -152,16 +153,16 @@ def test_a_failed_write_does_not_hide_the_next_write_of_another_process(
     mine, other = opened(), opened(background=False)
     mine.add_many(given(MANY, "first"))
     mine.search("heron")
-    put = SqliteItemWriter.put
+    put = ItemWriter.put
 
     def failing(*args: Any, **options: Any) -> None:
         put(*args, **options)
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(SqliteItemWriter, "put", failing)
+    monkeypatch.setattr(ItemWriter, "put", failing)
     with pytest.raises(StoreUnavailable, match="the disk is gone"):
         mine.add_many(given(MANY, "quince"))
-    monkeypatch.setattr(SqliteItemWriter, "put", put)
+    monkeypatch.setattr(ItemWriter, "put", put)
     other.add_many(given(MANY, "medlar"))  # takes the same numbers in the log
     assert texts(mine.search("medlar 5"))[0].startswith("medlar 5:")
     assert not any("quince" in text for text in texts(mine.search("quince")))
@@ -340,7 +341,7 @@ def test_an_interrupted_load_leaves_foreign_keys_and_triggers_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(bulk, "_count_for_triggers", interrupted)
+        patch.setattr(SqliteItems, "_count_for_triggers", interrupted)
         memory.add_many(notes(MANY))
     assert memory.count() == 0
     (item,) = memory.add_many([NewItem("a note", tags=("red",))])

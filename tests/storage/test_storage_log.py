@@ -15,6 +15,7 @@ from engine_support import Opener, notes
 from fourfold.index import publish
 from fourfold.model import NewItem
 from fourfold.storage import linking
+from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.links import SqliteLinkRows
 from fourfold.storage.sqlite.tuning import Tuning
@@ -201,7 +202,7 @@ def test_names_are_made_searchable_outside_of_any_snapshot(
     @contextmanager
     def reading() -> Iterator[SqliteLinkRows]:
         with alone.read() as db:
-            yield SqliteLinkRows(db, 1)
+            yield SqliteLinkRows(db, namespaces.read(db, 1))
 
     linker = linking.Linker()
     monkeypatch.setattr(linking, "NameFinder", outside(alone, called, linking.NameFinder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fourfold.index.source import Change
 from fourfold.storage.postgres import namespaces, portable, postings, texts, windows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, rows, run, value
@@ -82,7 +83,7 @@ def analyse_again(db: Db, ns: Namespace) -> None:
     ns.tokens = 0
     for page in _texts(db, ns.id):
         texts.write(db, ns, [], page)
-        ns.touched.update(text.id for text in page)
+        ns.touch((text.id for text in page), Change.TEXT)
     ns.text_changes += 1
     ns.vector_changes += 1
 

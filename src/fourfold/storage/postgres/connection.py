@@ -28,7 +28,9 @@ from fourfold.errors import (
     StoreUnavailable,
     TimedOut,
 )
+from fourfold.model import Filters
 from fourfold.storage.codec import digest
+from fourfold.storage.postgres.filters import where
 from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.values import Deadline
 
@@ -61,6 +63,13 @@ class Connection(psycopg.Connection[Any]):
 
     any_id: ClassVar[str] = "= ANY(?::bigint[])"
     any_text: ClassVar[str] = "= ANY(?::text[])"
+    any_digest: ClassVar[str] = "= ANY(?::bytea[])"
+
+    item_tags: ClassVar[str] = "ARRAY(SELECT name FROM item_tags WHERE item = items.id ORDER BY folded)"
+    item_sources: ClassVar[str] = "ARRAY(SELECT raw FROM sources WHERE item = items.id ORDER BY position)"
+
+    metadata_keys: ClassVar[str] = "jsonb_object_keys(items.facts) AS pair(key)"
+    ordered_join: ClassVar[str] = "JOIN"
 
     name_column: ClassVar[str] = "digest"
     any_name: ClassVar[str] = "digest = ANY(?::bytea[])"
@@ -72,6 +81,15 @@ class Connection(psycopg.Connection[Any]):
     def texts(self, wanted: Iterable[str]) -> list[str]:
         return sendable(wanted)
 
+    def digests(self, wanted: Iterable[bytes]) -> list[bytes]:
+        return list(wanted)
+
+    def split_texts(self, value: list[str]) -> list[str]:
+        return value
+
+    def split_ids(self, value: list[int]) -> list[int]:
+        return value
+
     def name_key(self, folded: str) -> bytes:
         return digest(folded)
 
@@ -81,6 +99,9 @@ class Connection(psycopg.Connection[Any]):
     def name_values(self, folded: str) -> tuple[bytes, bytes, str]:
         opening = " ".join(folded.split(" ", 2)[:2])  # its only word, or its first two: texts are selected by them
         return digest(folded), digest(opening), folded
+
+    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
+        return where(self, filters, ns)
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         try:

@@ -15,7 +15,6 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.postgres.filters import where
 from fourfold.storage.postgres.sql import Db, rows, together
 from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
@@ -224,7 +223,7 @@ class TagUses:
         """The uses of these tags by the items that carry the most and rarest of them, sorted."""
         if not uses:
             return []
-        condition, bindings = where(self._at.db, filters, self._at.ns.id)
+        condition, bindings = self._at.condition(filters)
         source = "item_tags JOIN items ON items.id = item" if condition else "item_tags"
         sql = (
             f"SELECT item, array_agg(folded) FROM {source} "  # noqa: S608  (our own clauses)

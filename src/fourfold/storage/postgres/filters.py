@@ -12,12 +12,11 @@ from fourfold.filters import Every, Not, Some, Test
 from fourfold.filters.conditions import leaves
 from fourfold.model import Filters, Json
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.postgres.sql import Db, rows
+from fourfold.storage.sql.dialect import LAST_TEXT, Db
 from fourfold.text.globs import literal_prefix, matches
 
 Condition = tuple[str, tuple[Any, ...]]
 
-_LAST = "\U0010ffff"
 _SIGNS: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
@@ -76,8 +75,8 @@ def where(db: Db, filters: Filters, ns: int) -> Condition:
 def _paths(db: Db, ns: int, glob: str) -> list[str]:
     """The paths that match, compared here: a glob means the same on every store."""
     start = literal_prefix(glob)
-    sql = "SELECT DISTINCT path FROM items WHERE ns = %s AND path >= %s AND path <= %s"
-    return [path for (path,) in rows(db, sql, ns, start, start + _LAST) if matches(glob, path)]
+    sql = "SELECT DISTINCT path FROM items WHERE ns = ? AND path >= ? AND path <= ?"
+    return [path for path in db.column(sql, ns, start, start + LAST_TEXT) if matches(glob, path)]
 
 
 class _Compiler:
@@ -112,11 +111,11 @@ class _Compiler:
         kind = {"number": "numeric", "time": "bigint"}.get(column.holds, "text")
         values = [micros(value) if isinstance(value, datetime) else value for value in test.values]
         if test.op != "in":
-            return f"({name} {_SIGNS[test.op]} %s::{kind})", (_spelled(values[0], kind),)
+            return f"({name} {_SIGNS[test.op]} ?::{kind})", (_spelled(values[0], kind),)
         given = [value for value in values if value is not None]
         if column.holds == "glob":
             given = sorted({path for glob in given for path in self._paths[str(glob)]})
-        parts: list[Condition] = [(f"{name} = ANY(%s::{kind}[])", ([_spelled(value, kind) for value in given],))]
+        parts: list[Condition] = [(f"{name} = ANY(?::{kind}[])", ([_spelled(value, kind) for value in given],))]
         if None in test.values:
             parts.append((f"items.{column.name} IS NULL", ()))
         return _joined(" OR ", parts)
@@ -126,7 +125,7 @@ class _Compiler:
             return "EXISTS (SELECT 1 FROM item_tags WHERE item = items.id)", ()
         given = sorted({tag for tag in test.values if tag is not None})
         parts: list[Condition] = [
-            ("items.id IN (SELECT item FROM item_tags WHERE ns = %s AND folded = ANY(%s::text[]))", (self._ns, given))
+            ("items.id IN (SELECT item FROM item_tags WHERE ns = ? AND folded = ANY(?::text[]))", (self._ns, given))
         ]
         if None in test.values:
             parts.append(("NOT EXISTS (SELECT 1 FROM item_tags WHERE item = items.id)", ()))
@@ -150,13 +149,13 @@ def _metadata(test: Test) -> Condition:
     path = [_without_nul(key) for key in test.field.path]
     if test.op == "in":
         wanted = [form for value in test.values for form in _contained(path, value)]
-        return _joined(" OR ", [("items.facts @> %s::jsonb", (json.dumps(form),)) for form in wanted])
+        return _joined(" OR ", [("items.facts @> ?::jsonb", (json.dumps(form),)) for form in wanted])
     place = "strict $" + "[1]".join(f".{json.dumps(key)}" for key in path)
     if test.op == "exists":
-        return "jsonb_path_exists(items.facts, %s::jsonpath, '{}', true)", (place,)
+        return "jsonb_path_exists(items.facts, ?::jsonpath, '{}', true)", (place,)
     compared = f"? (@ {_SIGNS[test.op]} $bound)"
     bound = json.dumps({"bound": _fact(test.values[0])})
-    sql = "jsonb_path_exists(items.facts, %s::jsonpath, %s::jsonb, true)"
+    sql = "jsonb_path_exists(items.facts, ?::jsonpath, ?::jsonb, true)"
     return _joined(" OR ", [(sql, (f"{place} {compared}", bound)), (sql, (f"{place}[1][*] {compared}", bound))])
 
 

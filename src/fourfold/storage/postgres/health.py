@@ -6,6 +6,7 @@ from fourfold.model import Json
 from fourfold.storage.postgres import index_check, namespaces, schema
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, column, rows, run, value
+from fourfold.storage.sql.namespaces import status as namespace_status
 
 _OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 _EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname = 'vector'"
@@ -24,20 +25,8 @@ def status(db: Db) -> dict[str, Json]:
 
 
 def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
-    refused = "SELECT count(*) FROM waiting WHERE ns = %s AND refused IS NOT NULL"
-    edges = "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = %s"
     return {
-        "items": ns.items - ns.superseded,
-        "vectors": ns.vectors,
-        "windows": ns.windows,
-        "pending_vectors": ns.size.pending,
-        "refused_by_embedder": value(db, refused, ns.id),
-        "languages": list(ns.languages),
-        "embedder": ns.fingerprint,
-        "dimension": ns.dimension,
-        "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = %s", ns.id),
-        "edges": value(db, edges, ns.id),
-        "mentions": value(db, "SELECT count(*) FROM mentions JOIN nodes ON id = node WHERE ns = %s", ns.id),
+        **namespace_status(db, ns, ns.languages),
         "keyword_index": "postings" if ns.parts else "gin",
         **({"index": index_check.status(db, ns)} if ns.logged else {}),
     }

@@ -13,23 +13,17 @@ from fourfold.storage.sql.links import SqlLinkRows
 
 class PostgresLinkRows(SqlLinkRows):
     def __init__(self, db: Db, ns: Namespace) -> None:
-        super().__init__(db, ns.id, set())
-        self._row = ns
-
-    def names_version(self) -> int:
-        return self._row.names
-
-    def raise_names_version(self) -> None:
-        self._row.names += 1
+        super().__init__(db, ns)
+        self._languages = tuple(ns.languages)
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> list[str]:
         sql = "SELECT folded FROM names WHERE ns = ? AND opening = ANY(?::bytea[])"
-        return self._db.column(sql, self._ns, [digest(start) for start in words | pairs])
+        return self._db.column(sql, self._ns.id, [digest(start) for start in words | pairs])
 
     def may_mention(self, name: str) -> list[int]:
-        groups = [sendable(group) for group in name_terms(name, tuple(self._row.languages))]
-        keys = [[self._ns << 32 | term_hash(term) for term in group] for group in groups]
+        groups = [sendable(group) for group in name_terms(name, self._languages)]
+        keys = [[self._ns.id << 32 | term_hash(term) for term in group] for group in groups]
         if not keys:
-            return self._db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self._ns)
+            return self._db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self._ns.id)
         held = " AND ".join(["keys && ?::bigint[]"] * len(keys))
         return self._db.column(f"SELECT item FROM texts WHERE {held} ORDER BY item", *keys)  # noqa: S608  (our own clauses)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
-from fourfold.model import NewItem
+from fourfold.index.source import Change
 from fourfold.storage import linking
-from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, vectors
+from fourfold.storage.postgres import check, health, index_check, namespaces, postings, vectors
 from fourfold.storage.postgres.links import PostgresLinkRows
-from fourfold.storage.postgres.rows import load, load_all
 from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import queue
+from fourfold.storage.sql.rows import load_all, read_items
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
-    from fourfold.storage.postgres.transaction import PostgresTransaction
 
 
 class PostgresMaintenance:
@@ -104,7 +102,8 @@ class PostgresMaintenance:
         for name in self._store.namespaces():
             if broken := self._breaking_limits(name):
                 with self._store.transaction(name) as tx:
-                    done += _mend_items(tx, broken)
+                    tx.stored()
+                    done += mend(read_items(tx.db, name, tx.ns.id, broken).values(), tx.raw.add, tx.rewrite)
         done += [f"namespace {name}: texts analysed again" for name in self.analyse_again()]
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:
@@ -121,7 +120,7 @@ class PostgresMaintenance:
         done, lacking = index_check.mend(store.database, feeder.engine, namespace, store.tuning.check_grace_seconds)
         if lacking:
             with store.transaction(namespace) as tx:
-                tx.stored().touched.update(lacking)
+                tx.stored().touch(lacking, Change.TEXT)
             self.publish(namespace, everything=True)
         return done
 
@@ -147,14 +146,3 @@ class PostgresMaintenance:
         raise RequestError(
             "a PostgreSQL store is backed up by its server", "Use pg_dump, or fourfold export FILE (docs/postgres.md)"
         )
-
-
-def _mend_items(tx: PostgresTransaction, broken: Sequence[int]) -> list[str]:
-    ns = tx.stored()
-    rows = {row.id: row for row in load(tx.db, ns.id, broken)}
-
-    def rewrite(item: int, new: NewItem, now: datetime) -> None:
-        items.rewrite(tx.db, ns, rows[item], new, now)
-        tx.link([rows[item]])
-
-    return mend([row.as_item(ns.name) for row in rows.values()], tx.raw.add, rewrite)

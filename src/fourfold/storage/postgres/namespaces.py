@@ -3,84 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg.sql import Literal
 
-from fourfold.model import Space
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.index_log import Generation
-from fourfold.storage.postgres.sql import Db, rows, run, run_many
-from fourfold.storage.refusals import other_space
-from fourfold.storage.values import Size
+from fourfold.storage.postgres.sql import Db, rows, run
+from fourfold.storage.sql import namespaces as sql_namespaces
 
 _LANGUAGES = (
     "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "
     "WHERE ns = namespaces.id AND items > 0 ORDER BY items DESC, language LIMIT 8) AS spoken)"
 )
 _SELECT = (
-    "SELECT json_build_array(id, name, items, vectors, windows, tokens, changes, text_changes, vector_changes, "  # noqa: S608  (constants)
-    f"names, fingerprint, dimension, parts, logged, "
-    f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), superseded, expiring, "
+    "SELECT json_build_array(id, name, items, vectors, windows, names, fingerprint, dimension, superseded, expiring, "  # noqa: S608  (constants)
+    "tokens, changes, text_changes, vector_changes, parts, logged, "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), "
     f"{index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
 )
 
 
 @dataclass(slots=True)
-class Namespace:
-    """A row of `namespaces`. A writer holds it locked, counts here, and stores it at the end of its transaction.
+class Namespace(sql_namespaces.Namespace):
+    """A writer holds the row locked."""
 
-    The id 0 is that of a namespace that does not exist: no row refers to it.
-    """
-
-    id: int
-    name: str
-    items: int = 0
-    vectors: int = 0
-    windows: int = 0
-    """Vectors beyond the first of each item."""
     tokens: int = 0
     changes: int = 0
     text_changes: int = 0
     vector_changes: int = 0
-    names: int = 0
-    fingerprint: str | None = None
-    dimension: int | None = None
     parts: list[int] = field(default_factory=list[int])
     """The parts of its postings, each by its last change. Written only by `postings`."""
     logged: bool = False
     """Whether a distributed index follows its changes. Written only by `index_log`."""
     has_files: bool = False
-    superseded: int = 0
-    """The number of superseded items, counted by triggers."""
-    expiring: int = 0
     generation: Generation | None = None
     """The generation that answers searches. Written only by `index_log`."""
-    touched: set[int] = field(default_factory=set[int])
-    """Items that this transaction has changed or removed."""
     languages: dict[str, int] = field(default_factory=dict[str, int])
     """The languages with the number of their items, most frequent first."""
-    spoken: Counter[str] = field(default_factory=Counter[str])
-    """The change of the number of items in each language."""
-
-    @property
-    def exists(self) -> bool:
-        return self.id > 0
-
-    @property
-    def space(self) -> Space | None:
-        return None if self.fingerprint is None else Space(self.fingerprint, self.dimension or 0)
-
-    @space.setter
-    def space(self, space: Space) -> None:
-        self.fingerprint, self.dimension = space.fingerprint, space.dimension
-
-    @property
-    def size(self) -> Size:
-        return Size(self.items, self.vectors, self.windows)
 
     @property
     def vectors_per_item(self) -> int:
@@ -92,7 +54,7 @@ class Namespace:
         return self.tokens / max(self.items, 1)
 
     def count_language(self, language: str, items: int) -> None:
-        self.spoken[language] += items
+        super(Namespace, self).count_language(language, items)
         self.languages[language] = self.languages.get(language, 0) + items
 
     @staticmethod
@@ -135,39 +97,9 @@ def store(db: Db, ns: Namespace) -> None:
         ns.items, ns.vectors, ns.windows, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names,
         ns.fingerprint, ns.dimension, ns.id,
     )  # fmt: skip
-    run_many(
-        db,
-        "INSERT INTO languages VALUES (%s, %s, %s) ON CONFLICT (ns, language) "
-        "DO UPDATE SET items = languages.items + excluded.items",
-        [(ns.id, language, count) for language, count in sorted(ns.spoken.items()) if count],
-    )
-    ns.spoken.clear()
+    sql_namespaces.store_languages(db, ns)
     if ns.logged:
         index_log.record(db, ns.id, ns.changes, ns.touched)
     ns.touched.clear()
-
-
-# ---------------------------------------------------------------- spaces
-
-
-def set_space(ns: Namespace, wanted: Space) -> None:
-    known = ns.space
-    if known is None:
-        ns.space = wanted
-    elif known != wanted:
-        raise other_space(known, wanted)
-
-
-def reset_space(db: Db, ns: Namespace, wanted: Space) -> None:
-    if ns.space == wanted:
-        return
-    ns.space = wanted
-    ns.vector_changes += 1
-    ns.vectors = ns.windows = 0
-    run(
-        db,
-        "INSERT INTO waiting (item, ns) SELECT DISTINCT item, ns FROM vectors WHERE ns = %s "
-        "ON CONFLICT (item) DO UPDATE SET refused = NULL",
-        ns.id,
-    )
-    run(db, "DELETE FROM vectors WHERE ns = %s", ns.id)
+    ns.relinked.clear()
+    ns.renamed_nodes.clear()

@@ -18,15 +18,15 @@ from fourfold.storage.postgres import namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import GraphReader, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
-from fourfold.storage.postgres.filters import Condition, where
+from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import Candidates, Index
 from fourfold.storage.postgres.postings import Part, Shelf
-from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.sql import files, queue
 from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.reading import ItemReader
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -61,14 +61,14 @@ class PostgresSnapshot:
         index: Index | None = None,
     ) -> None:
         self._database = database
-        self._namespace = namespace
+        self.namespace = namespace
         self._seconds = seconds
         self.deadline = Deadline(seconds)
         self.caches = caches
         self.tuning = tuning
         self._index = index
         self.candidates = Candidates(self, index)
-        self.rows = ItemRows(self)
+        self.rows = ItemReader(self)
         self.words = KeywordSearch(self)
         self.vectors = VectorSearch(self)
         self.graph = GraphReader(self)
@@ -77,9 +77,9 @@ class PostgresSnapshot:
     def _begun(self) -> tuple[Connection, namespaces.Namespace]:
         given = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
         timeout = "" if self._seconds == limits.READ_SECONDS else given  # otherwise that of the connection
-        sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self._namespace)}"
+        sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self.namespace)}"
         db, found = self._database.begin(sql, self.deadline)
-        return db, namespaces.found(found, self._namespace)
+        return db, namespaces.found(found, self.namespace)
 
     @property
     def hidden(self) -> Hidden:
@@ -109,9 +109,15 @@ class PostgresSnapshot:
 
     # ------------------------------------------------------------ reading
 
+    has_sources = True
+
     @property
     def exists(self) -> bool:
         return self.ns.exists
+
+    @property
+    def number(self) -> int:
+        return self.ns.id
 
     @property
     def size(self) -> Size:
@@ -162,7 +168,12 @@ class PostgresSnapshot:
             return sorted(found) if len(found) <= most else None
 
         narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
-        return (where(self.db, filters, self.ns.id) if narrow is None else ("", ())), narrow
+        return (self.condition(filters) if narrow is None else ("", ())), narrow
+
+    def condition(self, filters: Filters) -> Condition:
+        """The filters as a condition of a statement with the placeholders of psycopg."""
+        sql, bindings = self.db.where(filters, self.ns.id)
+        return sql.replace("?", "%s"), bindings
 
 
 T = TypeVar("T")

@@ -69,8 +69,7 @@ class PostgresStore:
                 with self.database.committed(db):
                     tx = PostgresTransaction(db, namespaces.found(found, namespace), self._linkers)
                     yield tx
-                    if tx.changed:
-                        namespaces.store(db, tx.ns)
+                    tx.store()
             except BaseException:
                 if tx is not None:
                     self._linkers.pop(tx.ns.id, None)  # it may know names that were rolled back

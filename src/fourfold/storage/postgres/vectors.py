@@ -14,27 +14,24 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.embed.windows import Windows, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
-from fourfold.model import Filters, Space
+from fourfold.model import Filters
 from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
-from fourfold.storage.postgres.namespaces import Namespace, find, set_space
+from fourfold.storage.postgres.namespaces import Namespace, find
 from fourfold.storage.postgres.sql import (
     Db,
     Packed,
     Statement,
     array,
-    column,
     copy_rows,
     packed,
     rows,
     run,
-    run_many,
     value,
 )
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sql.dialect import possible
-from fourfold.storage.values import MadeVectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,60 +57,29 @@ _HEADER_BYTES = 4
 # ---------------------------------------------------------------- storing
 
 
-def put(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-    """Stores the vectors of items, which leave the queue. A row is the vector of an item, or of one of its windows."""
+def insert(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
+    """Stores the vectors of items that have none. A row is the vector of an item, or of one of its windows."""
     if not given:
         return
-    drop(db, ns, [item for item, _ in given])
-    run(db, "DELETE FROM waiting WHERE item = ANY(%s::bigint[])", [item for item, _ in given])
     made = [row for item, vector in given for row in _rows(item, ns.id, vector)]
     copy_rows(db, "vectors", made)
     ns.vectors += len(given)
     ns.windows += len(made) - len(given)
     ns.vector_changes += 1
-    ns.touched.update(item for item, _ in given)
 
 
 def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
+    """Removes the vectors of items, and takes the items from the queue, in one round trip."""
     sql = (
-        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(%s::bigint[]) RETURNING part) "
+        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(%s::bigint[]) RETURNING part), "
+        "left_ AS (DELETE FROM waiting WHERE item = ANY(%s::bigint[])) "
         "SELECT count(*), count(*) FILTER (WHERE part > 0) FROM gone"
     )
-    ((gone, windows),) = rows(db, sql, list(items)) if items else [(0, 0)]
+    ((gone, windows),) = rows(db, sql, list(items), list(items)) if items else [(0, 0)]
     if gone:
         ns.vectors -= gone - windows
         ns.windows -= windows
         ns.vector_changes += 1
-        ns.touched.update(items)
-
-
-def renew(db: Db, ns: Namespace, space: Space, items: Sequence[int]) -> None:
-    """Drops the vectors of these items and renames the space."""
-    sql = "SELECT DISTINCT item FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) ORDER BY item"
-    known = column(db, sql, ns.id, possible(items))
-    drop(db, ns, known)
-    wait(db, ns.id, known)
-    ns.space = space
-    ns.vector_changes += 1
-
-
-def wait(db: Db, ns: int, items: Sequence[int]) -> None:
-    """Puts items into the queue, also those that were rejected: their text is new."""
-    run_many(
-        db,
-        "INSERT INTO waiting (item, ns) VALUES (%s, %s) ON CONFLICT (item) DO UPDATE SET refused = NULL",
-        [(item, ns) for item in items],
-    )
-
-
-def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[MadeVectors]) -> int:
-    """Stores vectors of (id, title, text); an item whose text has changed stays in the queue."""
-    set_space(ns, space)
-    sql = "SELECT id, title, text FROM items WHERE ns = %s AND id = ANY(%s::bigint[])"
-    known = {item: texts for item, *texts in rows(db, sql, ns.id, possible(row[0] for row in computed))}
-    fitting = {item: vector for item, title, text, vector in computed if known.get(item) == [title, text]}
-    put(db, ns, list(fitting.items()))
-    return len(fitting)
 
 
 def _rows(item: int, ns: int, vector: Vector | Windows) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 from fourfold.limits import LARGEST_ID
+from fourfold.model import Filters
 
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
@@ -21,6 +22,19 @@ class Db(Protocol):
     """Follows a column in a condition: its value is one of `ids`, which are bound to the one `?` of this."""
     any_text: ClassVar[str]
     """The same for `texts`."""
+
+    any_digest: ClassVar[str]
+    """The same for `digests`."""
+
+    item_tags: ClassVar[str]
+    """The tags of a row of `items`, as `split_texts` reads them."""
+    item_sources: ClassVar[str]
+    """Its raw records, as `split_ids` reads them."""
+
+    metadata_keys: ClassVar[str]
+    """A table `pair` with a row for each `key` of the metadata of a row of `items`."""
+    ordered_join: ClassVar[str]
+    """JOIN, from the left to the right if the database does not know better itself."""
 
     name_column: ClassVar[str]
     """The column of `nodes` and `names` by which a name in normal form is found: PostgreSQL cannot index long texts."""
@@ -37,6 +51,14 @@ class Db(Protocol):
         """The binding of those texts that a store can hold; the others cannot match anything."""
         ...
 
+    def digests(self, wanted: Iterable[bytes]) -> Any:
+        """The binding of hashes."""
+        ...
+
+    def split_texts(self, value: Any) -> list[str]: ...
+
+    def split_ids(self, value: Any) -> list[int]: ...
+
     def name_key(self, folded: str) -> Any:
         """The value of `name_column`."""
         ...
@@ -47,6 +69,10 @@ class Db(Protocol):
 
     def name_values(self, folded: str) -> Sequence[Any]:
         """The values of `name_columns`."""
+        ...
+
+    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
+        """' AND ...', a condition on rows of `items`, with its bindings; empty without filters."""
         ...
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:

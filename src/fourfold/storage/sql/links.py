@@ -9,24 +9,17 @@ from fourfold.scheduling import paced
 from fourfold.storage.linking import LABEL, Gone, Linked
 from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.namespaces import Namespace
 
 _PAGE_ITEMS = 1000
 
 
 class SqlLinkRows(ABC):
-    """Those of one namespace. How names are counted and looked up differs between the databases."""
+    """Those of one namespace. How names are looked up differs between the databases."""
 
-    def __init__(self, db: Db, ns: int, touched: set[int]) -> None:
-        """`touched` receives the items whose links change."""
+    def __init__(self, db: Db, ns: Namespace) -> None:
         self._db = db
         self._ns = ns
-        self.touched = touched
-
-    @abstractmethod
-    def names_version(self) -> int: ...
-
-    @abstractmethod
-    def raise_names_version(self) -> None: ...
 
     @abstractmethod
     def names_beginning(self, words: set[str], pairs: set[str]) -> Collection[str]: ...
@@ -36,19 +29,25 @@ class SqlLinkRows(ABC):
 
     # ------------------------------------------------------------ names and nodes
 
+    def names_version(self) -> int:
+        return self._ns.names
+
+    def raise_names_version(self) -> None:
+        self._ns.names += 1
+
     def names(self) -> Iterator[str]:
-        return (name for (name,) in self._db.stream("SELECT folded FROM names WHERE ns = ?", self._ns))
+        return (name for (name,) in self._db.stream("SELECT folded FROM names WHERE ns = ?", self._ns.id))
 
     def has_more_names(self, count: int) -> bool:
         sql = "SELECT count(*) FROM (SELECT 1 FROM names WHERE ns = ? LIMIT ?) AS some_"
-        return self._db.value(sql, self._ns, count + 1) > count
+        return self._db.value(sql, self._ns.id, count + 1) > count
 
     def ensure_nodes(self, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-        nodes, fresh = graph.ensure_nodes(self._db, self._ns, [(name, LABEL) for name in names], made=False)
+        nodes, fresh = graph.ensure_nodes(self._db, self._ns.id, [(name, LABEL) for name in names], made=False)
         return {name: node for (name, _), node in nodes.items()}, fresh
 
     def nodes_named(self, names: Collection[str]) -> dict[str, list[int]]:
-        return graph.named(self._db, self._ns, names)
+        return graph.named(self._db, self._ns.id, names)
 
     def names_of(self, nodes: Sequence[int]) -> list[str]:
         return self._db.column(f"SELECT folded FROM names WHERE node {self._db.any_id}", self._db.ids(nodes))  # noqa: S608  (constants)
@@ -60,14 +59,14 @@ class SqlLinkRows(ABC):
 
     def attach(self, pairs: Sequence[tuple[int, int]]) -> None:
         graph.attach(self._db, [(*pair, False) for pair in pairs])
-        self.touched.update(item for _, item in pairs)
+        self._ns.relinked.update(item for _, item in pairs)
 
     def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
         self._db.delete("node_items", ("node", "item"), pairs)
-        self.touched.update(item for _, item in pairs)
+        self._ns.relinked.update(item for _, item in pairs)
 
     def prune(self, nodes: Collection[int]) -> Gone:
-        return graph.prune(self._db, self._ns, nodes)
+        return graph.prune(self._db, self._ns.id, nodes)
 
     # ------------------------------------------------------------ mentions
 
@@ -76,7 +75,7 @@ class SqlLinkRows(ABC):
         return {(item, node) for item, node in self._db.rows(sql, self._db.ids(items))}
 
     def change_mentions(self, removed: Sequence[tuple[int, int]], added: Sequence[tuple[int, int]]) -> None:
-        self.touched.update(item for item, _ in (*removed, *added))
+        self._ns.relinked.update(item for item, _ in (*removed, *added))
         self._db.run_many("DELETE FROM mentions WHERE item = ? AND node = ?", removed)
         self._db.run_many("INSERT INTO mentions VALUES (?, ?)", added)
 
@@ -84,12 +83,12 @@ class SqlLinkRows(ABC):
         if stored:
             self._db.run(f"DELETE FROM pointers WHERE item {self._db.any_id}", self._db.ids(stored))  # noqa: S608  (constants)
         key = self._db.name_key
-        pairs = {(self._ns, key(name), item) for item, pointed in names.items() for name in pointed if name}
+        pairs = {(self._ns.id, key(name), item) for item, pointed in names.items() for name in pointed if name}
         self._db.run_many("INSERT INTO pointers VALUES (?, ?, ?)", sorted(pairs))
 
     def pointing(self, names: Collection[str]) -> list[int]:
         sql = f"SELECT DISTINCT item FROM pointers WHERE ns = ? AND {self._db.any_name} ORDER BY item"  # noqa: S608  (constants)
-        return self._db.column(sql, self._ns, self._db.names(names))
+        return self._db.column(sql, self._ns.id, self._db.names(names))
 
     # ------------------------------------------------------------ items
 
@@ -100,11 +99,11 @@ class SqlLinkRows(ABC):
             yield from (Linked(*row) for row in paced(self._db.stream(sql, page)))
 
     def count_items(self) -> int:
-        return self._db.value("SELECT items FROM namespaces WHERE id = ?", self._ns)
+        return self._ns.items
 
     def items_after(self, item: int, limit: int) -> list[int]:
         return self._db.column(
-            "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", self._ns, item, limit
+            "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", self._ns.id, item, limit
         )
 
     # ------------------------------------------------------------ names that wait
@@ -114,10 +113,10 @@ class SqlLinkRows(ABC):
             "INSERT INTO unlinked SELECT DISTINCT ns, node FROM names "  # noqa: S608  (constants)
             f"WHERE ns = ? AND {self._db.any_name} ON CONFLICT DO NOTHING"
         )
-        self._db.run(sql, self._ns, self._db.names(names))
+        self._db.run(sql, self._ns.id, self._db.names(names))
 
     def postponed(self) -> list[int]:
-        return self._db.column("SELECT node FROM unlinked WHERE ns = ? ORDER BY node", self._ns)
+        return self._db.column("SELECT node FROM unlinked WHERE ns = ? ORDER BY node", self._ns.id)
 
     def catch_up_done(self, nodes: Sequence[int]) -> None:
         self._db.run(f"DELETE FROM unlinked WHERE node {self._db.any_id}", self._db.ids(nodes))  # noqa: S608  (constants)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby, islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from fourfold.embed.windows import rows_of, spans_of
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
@@ -15,9 +16,15 @@ from fourfold.storage.sql import files, graph, ids
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.rows import Row, load, new_row
 from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.values import FileState, Record
-from fourfold.text.entities import normal_name
+from fourfold.text.entities import links, normal_name
+
+if TYPE_CHECKING:
+    from fourfold.embed.windows import Windows
+    from fourfold.model import Vector
 
 D = TypeVar("D", bound=Db)
 
@@ -35,11 +42,11 @@ class NamespaceRow(NamedTuple):
 
 
 def records(
-    db: D, namespace: str | None, item_records: Callable[[D, NamespaceRow, Sequence[int]], Iterable[Record]]
+    db: D, namespace: str | None, stored_vectors: Callable[[D, int | None, Sequence[int]], Mapping[int, Any]]
 ) -> Iterator[Record]:
     """All records, or those of one namespace, in an order that depends on the content alone.
 
-    `item_records` reads some items of a namespace, in the order of their ids.
+    `stored_vectors`: the vectors of items in a space of this dimension.
     """
     own, bound = ("", ()) if namespace is None else ("WHERE name = ? ", (namespace,))
     sql = f"SELECT id, name, fingerprint, dimension FROM namespaces {own}ORDER BY name"  # noqa: S608  (our own clauses)
@@ -51,10 +58,16 @@ def records(
             yield from map(formats.raw_record, RawRecords(db, ns.name, ns.id).get(page).values())
     for ns in namespaces:
         for page in _pages(db, "items", ns):
-            yield from item_records(db, ns, page)
+            vectors = stored_vectors(db, ns.dimension, page)
+            yield from (_item_record(ns.name, row, vectors.get(row.id)) for row in load(db, ns.id, page))
     for kind in (_nodes, _edges, _mentions, _files, _versions):
         for ns in namespaces:
             yield from kind(db, ns)
+
+
+def _item_record(namespace: str, row: Row, vector: Vector | Windows | None) -> Record:
+    sent = None if vector is None else rows_of(vector).tobytes()
+    return formats.item_record(row.as_item(namespace), linked=row.linked, vector=sent, spans=spans_of(vector))
 
 
 def _pages(db: Db, table: str, ns: NamespaceRow) -> Iterator[list[int]]:
@@ -104,21 +117,6 @@ def _versions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
 # ---------------------------------------------------------------- in
 
 
-class NamespaceLoader(Protocol):
-    """Loads those records of a namespace whose rows differ between the databases."""
-
-    @property
-    def id(self) -> int: ...
-
-    def load_space(self, fingerprint: str | None, dimension: int | None) -> None: ...
-
-    def load_items(self, part: Sequence[Record]) -> None: ...
-
-    def finish(self) -> None:
-        """Called after the last record; the names of nodes may have changed."""
-        ...
-
-
 class SqlPortable(ABC, Generic[D]):
     """A `loading.Target`."""
 
@@ -130,8 +128,14 @@ class SqlPortable(ABC, Generic[D]):
     def writing(self) -> AbstractContextManager[D]: ...
 
     @abstractmethod
-    def _loader(self, tx: D, namespace: str) -> NamespaceLoader:
+    def _transaction(self, tx: D, namespace: str) -> SqlTransaction[D, Any]:
+        """A write to one namespace inside of the load."""
+
+    def _begun(self, tx: D, namespace: str) -> SqlTransaction[D, Any]:
         """Creates and locks the namespace if it does not exist."""
+        begun = self._transaction(tx, namespace)
+        begun.stored()
+        return begun
 
     def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
         with self._turn:
@@ -142,7 +146,7 @@ class SqlPortable(ABC, Generic[D]):
             loading.load_namespace(self, records, namespace)
 
     def is_empty(self, tx: D, namespace: str | None = None) -> bool:
-        own = "" if namespace is None else f" WHERE ns = {self._loader(tx, namespace).id}"
+        own = "" if namespace is None else f" WHERE ns = {self._begun(tx, namespace).ns.id}"
         tables = ("items", "nodes", "raw", "files")
         return not tx.value("SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table}{own})" for table in tables))  # noqa: S608  (our own clauses)
 
@@ -151,7 +155,7 @@ class SqlPortable(ABC, Generic[D]):
         ids.reset(tx)
 
     def store_namespace(self, tx: D, records: Iterable[Record], namespace: str) -> None:
-        ns = self._loader(tx, namespace).id
+        ns = self._begun(tx, namespace).ns.id
         self._load(tx, loading.renumbered(records, namespace, lambda table, count: ids.new(tx, ns, table, count)))
 
     def noted(self, tx: D) -> str | None:
@@ -164,29 +168,32 @@ class SqlPortable(ABC, Generic[D]):
 
     def _load(self, tx: D, records: Iterable[Record]) -> None:
         """Accepted records, in their order, with their ids."""
-        loaders: dict[str, NamespaceLoader] = {}
+        begun: dict[str, SqlTransaction[D, Any]] = {}
         for (kind, name), group in groupby(records, key=_kind_and_namespace):
-            if name not in loaders:
-                loaders[name] = self._loader(tx, name)
+            if name not in begun:
+                begun[name] = self._begun(tx, name)
             while part := list(islice(group, _PAGE_RECORDS)):
-                _load_part(tx, loaders[name], kind, part)
-        for loader in loaders.values():
-            loader.finish()
+                _load_part(begun[name], kind, part)
+        for each in begun.values():
+            each.ns.names += 1  # the names of nodes may have changed
+            each.ns.relinked.add(0)
+            each.store()
 
 
 def _kind_and_namespace(record: Record) -> tuple[str, str]:
     return record["type"], record["name"] if record["type"] == "namespace" else record["namespace"]
 
 
-def _load_part(db: Db, ns: NamespaceLoader, kind: str, part: Sequence[Record]) -> None:
+def _load_part(tx: SqlTransaction[Any, Any], kind: str, part: Sequence[Record]) -> None:
     """Records of one kind and namespace."""
+    db, ns = tx.db, tx.ns
     match kind:
         case "namespace":
-            ns.load_space(part[0]["fingerprint"], part[0]["dimension"])
+            ns.fingerprint, ns.dimension = part[0]["fingerprint"], part[0]["dimension"]
         case "raw":
             _load_raw(db, ns.id, part)
         case "item":
-            ns.load_items(part)
+            _load_items(tx, part)
         case "node":
             _load_nodes(db, ns.id, part)
         case "edge":
@@ -198,6 +205,19 @@ def _load_part(db: Db, ns: NamespaceLoader, kind: str, part: Sequence[Record]) -
             files.put_states(db, ns.id, states)
         case _:
             SavedVersions(db, ns.id).add([formats.version(each) for each in part])
+
+
+def _load_items(tx: SqlTransaction[Any, Any], part: Sequence[Record]) -> None:
+    rows: list[Row] = []
+    for record in part:
+        row = new_row(formats.new_item(record), formats.moment(record["updated_at"]), links=record["linked"])
+        row.id, row.vector = record["id"], formats.vector(record)
+        for name, value in formats.version_fields(record).items():
+            setattr(row, name, value)
+        rows.append(row)
+    tx.table.write(rows)
+    pointed = {row.id: {normal_name(name) for name in links(row.text)} for row in rows if row.linked}
+    tx.link_rows.set_pointers(pointed, [])
 
 
 def _load_raw(db: Db, ns: int, part: Sequence[Record]) -> None:

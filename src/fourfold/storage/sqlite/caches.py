@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.model import Filters
-from fourfold.storage.sqlite import connections, items
+from fourfold.storage.sqlite import connections
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
@@ -45,7 +45,7 @@ class Caches:
         with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
             known = self._allowed.get(name)
             if known is None or known[0] != at.last_change:
-                known = (at.last_change, np.array(items.matching(at.db, at.ns, filters), np.int64))
+                known = (at.last_change, np.array(at.rows.ids(filters), np.int64))
                 self._allowed[name] = known
                 while len(self._allowed) > _CACHED_FILTERS:
                     self._allowed.popitem(last=False)

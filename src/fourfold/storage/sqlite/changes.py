@@ -19,11 +19,10 @@ _KEPT_MARKS = 8
 """Publications that may take effect between the moments at which a process reads the files and the database."""
 
 
-def log(db: Connection, ns: int, changes: Iterable[tuple[int, Change]]) -> None:
-    db.executemany(
-        "INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)",
-        ((ns, item, int(what)) for item, what in changes if what),
-    )
+def log(db: Connection, ns: int, changes: Iterable[tuple[int, int]]) -> None:
+    """Logs items and what changed in each (`Change`)."""
+    rows = ((ns, item, int(what)) for item, what in changes)
+    db.executemany("INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)", rows)
 
 
 def last_change(db: Connection, ns: int) -> int:

@@ -16,7 +16,7 @@ from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage.sql import counters
 from fourfold.storage.sql.counters import Counted
-from fourfold.storage.sqlite import items, portable, spaces, vectors
+from fourfold.storage.sqlite import items, namespaces, portable, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, chunks, rows
@@ -53,13 +53,13 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         )
         records = () if problems else portable.records(db)  # orphans may be unreadable as records
         problems += counters.check(db, COUNTERS, MISSHAPEN, records)
-        namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
-    for ns, name, space in namespaces:
+        spaces = [(ns.id, ns.name, ns.space) for ns in namespaces.everyone(db)]
+    for ns, name, space in spaces:
         if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
             continue  # named above; there can be no index of such vectors
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
-            if spaces.space(db, ns) == space:  # otherwise another process has just begun to renew all vectors
+            if namespaces.read(db, ns).space == space:  # otherwise another process has just begun to renew all vectors
                 states = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
                 problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, *states)]
     return problems

@@ -8,13 +8,23 @@ from typing import Any, ClassVar, cast
 
 import apsw
 
+from fourfold.model import Filters
 from fourfold.scheduling import paced
 from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sqlite.filters import where
 
 
 class Connection(apsw.Connection):
     any_id: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
     any_text: ClassVar[str] = any_id
+    any_digest: ClassVar[str] = "IN (SELECT unhex(value) FROM json_each(?))"
+
+    item_tags: ClassVar[str] = "(SELECT group_concat(name, char(0)) FROM item_tags WHERE item = items.id)"
+    """Joined by NUL, which no tag contains (`fold.clean`)."""
+    item_sources: ClassVar[str] = "(SELECT group_concat(raw ORDER BY position) FROM sources WHERE item = items.id)"
+
+    metadata_keys: ClassVar[str] = "json_each(items.metadata) AS pair"
+    ordered_join: ClassVar[str] = "CROSS JOIN"
 
     name_column: ClassVar[str] = "folded"
     any_name: ClassVar[str] = f"folded {any_text}"
@@ -26,6 +36,15 @@ class Connection(apsw.Connection):
     def texts(self, wanted: Iterable[str]) -> str:
         return json.dumps(sendable(wanted), ensure_ascii=False)
 
+    def digests(self, wanted: Iterable[bytes]) -> str:
+        return json.dumps([each.hex() for each in wanted])
+
+    def split_texts(self, value: str | None) -> list[str]:
+        return [] if value is None else value.split("\0")
+
+    def split_ids(self, value: str | None) -> list[int]:
+        return [] if value is None else [int(each) for each in value.split(",")]
+
     def name_key(self, folded: str) -> str:
         return folded
 
@@ -34,6 +53,9 @@ class Connection(apsw.Connection):
 
     def name_values(self, folded: str) -> tuple[str]:
         return (folded,)
+
+    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
+        return where(filters, ns)
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         return cast("list[Any]", self.execute(sql, bindings).fetchall())
@@ -53,13 +75,14 @@ class Connection(apsw.Connection):
         return self.changes()
 
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
-        self.executemany(sql, paced(bindings))
+        if bindings:
+            self.executemany(sql, paced(bindings))
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
-        self.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
+        self.run_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
 
     def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
-        self.executemany(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
+        self.run_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
 
     def last_of_sequence(self, kind: str) -> int:
         return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0

@@ -10,43 +10,31 @@ import apsw
 from fourfold.errors import DamagedStore, RequestError
 from fourfold.index.segment_files import sync_folder
 from fourfold.model import Json
+from fourfold.storage.sql.namespaces import status as namespace_status
 from fourfold.storage.sqlite import folder as folders
-from fourfold.storage.sqlite import schema, spaces
+from fourfold.storage.sqlite import namespaces, schema
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.copies import copy_to
-from fourfold.storage.sqlite.database import rows, value
+from fourfold.storage.sqlite.database import value
 from fourfold.storage.sqlite.failures import translated
 
 _COUNTED_CHANGES = 1_000_000
 
 
 def status(db: Connection, folder: Path, unpublished: Callable[[Connection, int, int], int]) -> dict[str, Json]:
-    found = rows(
-        db, "SELECT id, name, items, vectors, windows, fingerprint, dimension, superseded FROM namespaces ORDER BY name"
-    )
-    namespaces = {
-        name: {
-            "items": count - superseded,
-            "vectors": vectors,
-            "windows": windows,
-            "pending_vectors": count - vectors,
-            "refused_by_embedder": value(db, "SELECT count(*) FROM waiting WHERE ns = ? AND refused IS NOT NULL", ns),
-            "unpublished_changes": unpublished(db, ns, _COUNTED_CHANGES),
-            "languages": list(spaces.languages(db, ns)),
-            "embedder": fingerprint,
-            "dimension": dimension,
-            "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = ?", ns),
-            "edges": value(db, "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = ?", ns),
-            "mentions": value(db, "SELECT coalesce(sum(mentioned), 0) FROM nodes WHERE ns = ?", ns),
+    known = {
+        ns.name: {
+            **namespace_status(db, ns, namespaces.languages(db, ns.id)),
+            "unpublished_changes": unpublished(db, ns.id, _COUNTED_CHANGES),
         }
-        for ns, name, count, vectors, windows, fingerprint, dimension, superseded in found
+        for ns in namespaces.everyone(db)
     }
     return {
         "store": str(folder),
         "schema": schema.VERSION,
         "database_bytes": _bytes(folder.glob("fourfold.db*")),
         "index_bytes": _bytes((folder / "index").rglob("*")),
-        "namespaces": namespaces,
+        "namespaces": known,
     }
 
 

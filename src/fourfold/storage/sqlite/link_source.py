@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fourfold import limits
@@ -85,9 +85,3 @@ class SqliteLinkSource:
     def _rows(self, sql: str, keys: Sequence[int]) -> Iterator[Any]:
         for part in batches(keys):
             yield from self._db.execute(sql.format(marks(len(part))), tuple(part))
-
-
-def log_links(db: Connection, ns: int, items: Iterable[int], nodes: Iterable[int]) -> None:
-    """Logs that the links of these items, and the names or edges of these nodes, may have changed."""
-    of_items = ((item, Change.LABELS) for item in sorted(items))
-    changes.log(db, ns, [*of_items, *((node, Change.NODE) for node in sorted(nodes))])

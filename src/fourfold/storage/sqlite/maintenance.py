@@ -9,9 +9,10 @@ from pathlib import Path
 from fourfold import limits, scheduling
 from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import queue
-from fourfold.storage.sqlite import check, health, items, links, repair, spaces
+from fourfold.storage.sql.rows import load_all, read_items
+from fourfold.storage.sqlite import check, health, links, namespaces, repair
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, Deadline, chunks, rows
+from fourfold.storage.sqlite.database import Database, Deadline, rows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
 from fourfold.storage.sqlite.transaction import SqliteTransaction
@@ -95,7 +96,7 @@ class SqliteMaintenance:
 
     def _bring_within_limits(self, namespace: str, ids: Sequence[int]) -> list[str]:
         with self._transaction(namespace) as tx:
-            return mend(items.get(tx.db, namespace, tx.ns, ids).values(), tx.raw.add, tx.items.rewrite)
+            return mend(read_items(tx.db, namespace, tx.ns.id, ids).values(), tx.raw.add, tx.rewrite)
 
     def backup(self, target: Path) -> None:
         with self._db.read() as db:
@@ -103,10 +104,9 @@ class SqliteMaintenance:
 
     def _number(self, namespace: str) -> int | None:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return spaces.find(db, namespace)
+            return namespaces.find(db, namespace).id or None
 
 
 def _breaking_limits(db: Connection, ns: int) -> list[int]:
     """Items that break a limit."""
-    parts = chunks(items.all_ids(db, ns))
-    return [item.id for part in parts for item in items.get(db, "", ns, part).values() if within_limits(item)]
+    return [row.id for row in load_all(db, ns) if within_limits(row.as_item(""))]

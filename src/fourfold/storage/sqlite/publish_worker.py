@@ -22,7 +22,7 @@ from fourfold import child_process
 from fourfold.index import generations, publish
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
-from fourfold.storage.sqlite import changes, links, spaces
+from fourfold.storage.sqlite import changes, links, namespaces
 from fourfold.storage.sqlite.changes import SqliteSource
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
@@ -96,7 +96,7 @@ def publish_here(job: PublishJob, database: Database, *, in_child: bool = False)
         Path(job.folder), SqliteSource(database, job.ns), job.owner, job.tuning, job.rebuild
     )
     with database.read() as db:
-        space = spaces.space(db, job.ns)
+        space = namespaces.read(db, job.ns).space
     if publish.publish_text(publication):
         yield TextIndex.KIND
     if space is None:
@@ -200,7 +200,7 @@ def _has_input_ended(job: PublishJob, database: Database) -> bool:
 
 def _has_unpublished(job: PublishJob, database: Database, count: int) -> bool:
     with database.read() as db:
-        seq = publish.published_seq(Path(job.folder), job.owner, spaces.space(db, job.ns))
+        seq = publish.published_seq(Path(job.folder), job.owner, namespaces.read(db, job.ns).space)
         if changes.last_change(db, job.ns) - seq < count:
             return False
         return changes.count_changes(db, job.ns, seq, count) >= count

@@ -18,7 +18,7 @@ from fourfold.index.publish import lacks_faiss, published_seq
 from fourfold.index.source import Change
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
-from fourfold.storage.sqlite import changes, spaces
+from fourfold.storage.sqlite import changes, namespaces
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.failures import translated
@@ -128,7 +128,7 @@ class Publisher:
 
     def published_seq(self, db: Connection, ns: int) -> int:
         """The last change that all indexes hold; 0 if one of them is missing or cannot be used."""
-        return published_seq(self.folder(ns), self.owner(ns), spaces.space(db, ns))
+        return published_seq(self.folder(ns), self.owner(ns), namespaces.read(db, ns).space)
 
     def lacks_many_texts(self, db: Connection, ns: int) -> bool:
         """Whether folding all unpublished texts into a tail takes as long as publishing them."""
@@ -142,11 +142,11 @@ class Publisher:
     def _count_after(self, db: Connection, ns: int, seq: int, limit: int, kinds: int = _ANY_CHANGE) -> int:
         """Changes after `seq`, counted up to `limit`; at least all items, if the log no longer covers them."""
         count = changes.count_changes(db, ns, seq, limit, kinds)
-        return max(count, spaces.size(db, ns).items) if seq < changes.pruned(db, ns) else count
+        return max(count, namespaces.read(db, ns).size.items) if seq < changes.pruned(db, ns) else count
 
     def _lacks_faiss(self, db: Connection, ns: int, expected_vectors: int = 0) -> bool:
         """Whether FAISS must be trained, now or after a publication of `expected_vectors`."""
-        space = spaces.space(db, ns)
+        space = namespaces.read(db, ns).space
         if space is None:
             return False
         folder = self.folder(ns) / VectorIndex.KIND
@@ -223,7 +223,7 @@ class Publisher:
     def _takes_long(self, job: PublishJob) -> bool:
         limit = self._tuning.child_at_changes
         with self._database.read() as db:
-            size = spaces.size(db, job.ns)
+            size = namespaces.read(db, job.ns).size
             if job.rebuild:
                 return size.items >= limit
             is_far_behind = self.unpublished(db, job.ns, limit) >= limit

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -15,6 +14,7 @@ import numpy as np
 
 from fourfold import scheduling
 from fourfold.embed.vectors import wrong_dimension
+from fourfold.embed.windows import Windows
 from fourfold.errors import TimedOut
 from fourfold.index import text_index, vector_index
 from fourfold.index.rows import VectorScorer, WordScorer
@@ -22,21 +22,19 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, Space
+from fourfold.model import NO_FILTERS, Edge, Filters, Neighbor, NodeSummary, NodeView, Page, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
-from fourfold.storage import versioning
-from fourfold.storage.codec import optional_moment
 from fourfold.storage.sql import files, graph, queue
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.raw import RawRecords
-from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import connections, items, spaces, vectors, versions
+from fourfold.storage.sql.reading import ItemReader
+from fourfold.storage.sqlite import connections, namespaces, vectors
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
-from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
+from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task
@@ -75,7 +73,7 @@ class SqliteSnapshot:
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
-        self.rows = SqliteRows(self)
+        self.rows = ItemReader(self)
         self.words = SqliteWords(self)
         self.vectors = SqliteVectors(self)
         self.graph = SqliteGraph(self)
@@ -84,6 +82,10 @@ class SqliteSnapshot:
     @property
     def exists(self) -> bool:
         return bool(self.ns)
+
+    @property
+    def number(self) -> int:
+        return self.ns
 
     @property
     def raw(self) -> RawRecords:
@@ -99,7 +101,8 @@ class SqliteSnapshot:
         return vectors.nearest_parts(self.db, self.ns, queries, ids) if self.size.windows else {}
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        return {} if self.space is None else vectors.single(self.db, ids, self.space.dimension)
+        known = {} if self.space is None else vectors.stored(self.db, self.space.dimension, ids)
+        return {item: vector for item, vector in known.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:
         if not self.exists:
@@ -111,7 +114,7 @@ class SqliteSnapshot:
         """With the number of their items, the commonest first."""
         known = self.caches.languages.get(self.ns)
         if known is None or known[0] != self.last_change:
-            known = self.caches.languages[self.ns] = (self.last_change, spaces.languages(self.db, self.ns))
+            known = self.caches.languages[self.ns] = (self.last_change, namespaces.languages(self.db, self.ns))
         return known[1]
 
     @property
@@ -163,58 +166,6 @@ class _OfItem(Protocol):
 
 
 I = TypeVar("I", bound=_OfItem)  # noqa: E741
-
-
-class SqliteRows:
-    def __init__(self, at: SqliteSnapshot) -> None:
-        self._at = at
-
-    def get(self, ids: Sequence[int]) -> dict[int, Item]:
-        at = self._at
-        return items.get(at.db, at.namespace, at.ns, ids, have_sources=at.has_sources)
-
-    def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
-        return items.by_keys(self._at.db, self._at.ns, keys)
-
-    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
-        ids = items.listed(self._at.db, self._at.ns, filters, limit, offset)
-        found = self.get(ids)
-        return [found[item] for item in ids]
-
-    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
-        return items.matching(self._at.db, self._at.ns, filters, among)
-
-    def count(self, filters: Filters) -> int:
-        if filters == NO_FILTERS:
-            return self._at.size.items
-        return items.count(self._at.db, self._at.ns, filters)
-
-    def count_longer(self, octets: int) -> int:
-        return items.count_longer(self._at.db, self._at.ns, octets)
-
-    def chunks(self, path: str, first: int, last: int) -> list[Item]:
-        ids = files.chunk_ids(self._at.db, self._at.ns, [path], first, last)
-        found = self.get(ids)
-        return [found[item] for item in ids]
-
-    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return items.named_chunks(self._at.db, self._at.ns, names, filters)
-
-    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
-        return items.vocabulary(self._at.db, self._at.ns, field)
-
-    def history(self, item: int) -> list[Item]:
-        at = self._at
-        known = self.get(versions.history(at.db, at.ns, item)).values()
-        kept = SavedVersions(at.db, at.ns).of_items([item])
-        return versioning.latest_first([*known, *(versioning.as_item(each, at.namespace) for each in kept)])
-
-    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
-        found = SavedVersions(self._at.db, self._at.ns).of_ids(ids)
-        return {each.id: versioning.as_item(each, self._at.namespace) for each in found}
-
-    def last_expiry(self, now: datetime) -> datetime | None:
-        return optional_moment(versions.last_expiry(self._at.db, self._at.ns, now))
 
 
 class SqliteWords:

@@ -67,9 +67,9 @@ class SqliteStore:
                 with self._db.write() as db:
                     tx = SqliteTransaction(db, namespace, self._linkers, self._may_mention)
                     yield tx
-                    tx.log_links()
+                    tx.store()
                     if tx.items_put >= self._tuning.bulk_items:
-                        hidden = HiddenChanges(tx.ns, tx.first_change, changes.last_change(db, tx.ns))
+                        hidden = HiddenChanges(tx.ns.id, tx.first_change, changes.last_change(db, tx.ns.id))
                         self._indexes.hide(hidden)
                 self._indexes.fold_in()
             except BaseException:
@@ -78,7 +78,7 @@ class SqliteStore:
             finally:
                 self._indexes.confirm()
         if tx.items_put:
-            self._indexes.note_write(tx.ns, tx.items_put)
+            self._indexes.note_write(tx.ns.id, tx.items_put)
 
     def _open_texts(self, namespace: str) -> None:
         with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:

@@ -13,8 +13,9 @@ import numpy as np
 from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.retrieval import Part
 from fourfold.storage.parts import SPAN_BYTES, nearest_part, packed, unpacked
+from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import batches, marks, possible, rows
+from fourfold.storage.sqlite.database import batches, marks, rows
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
@@ -24,52 +25,36 @@ BODY = "iif(text = '', title, text)"
 """What spans refer to."""
 
 
-def put(db: Connection, ns: int, item: int, vector: Vector | Windows) -> None:
-    remove(db, ns, item)
-    spans = spans_of(vector)
-    sql = "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)"
-    db.execute(sql, (item, rows_of(vector).tobytes(), packed(spans)))
-    db.execute("DELETE FROM waiting WHERE ns = ? AND item = ?", (ns, item))
-    count(db, ns, 1, max(0, len(spans) - 1))
-
-
-def drop(db: Connection, ns: int, item: int) -> None:
-    """Removes the vectors of an item, which then waits for new ones."""
-    remove(db, ns, item)
-    db.execute("INSERT OR REPLACE INTO waiting (ns, item) VALUES (?, ?)", (ns, item))
-
-
-def remove(db: Connection, ns: int, item: int) -> None:
-    for (size,) in rows(db, "DELETE FROM vectors WHERE item = ? RETURNING length(spans)", item):
-        count(db, ns, -1, -_windows(size))
-
-
-def copy(db: Connection, ns: int, item: int, target: int) -> None:
-    """Gives another item the same vectors."""
-    sql = (
-        "INSERT INTO vectors (item, vector, spans) SELECT ?1, vector, spans FROM vectors WHERE item = ?2 "
-        "RETURNING length(spans)"
+def insert(db: Connection, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
+    """Stores the vectors of items that have none."""
+    spans = [spans_of(vector) for _, vector in given]
+    db.run_many(
+        "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)",
+        [(item, rows_of(vector).tobytes(), packed(own)) for (item, vector), own in zip(given, spans, strict=True)],
     )
-    for (size,) in rows(db, sql, target, item):
-        count(db, ns, 1, _windows(size))
+    ns.vectors += len(given)
+    ns.windows += sum(max(0, len(own) - 1) for own in spans)
 
 
-def count(db: Connection, ns: int, items: int, windows: int = 0) -> None:
-    """`windows`: vectors beyond the first of each item."""
-    db.execute("UPDATE namespaces SET vectors = vectors + ?, windows = windows + ? WHERE id = ?", (items, windows, ns))
+def drop(db: Connection, ns: Namespace, items: Sequence[int]) -> None:
+    """Removes the vectors of items, and takes the items from the queue."""
+    ids = db.ids(items)
+    for (size,) in db.rows(f"DELETE FROM vectors WHERE item {db.any_id} RETURNING length(spans)", ids):  # noqa: S608  (constants)
+        ns.vectors -= 1
+        ns.windows -= 0 if size is None else size // SPAN_BYTES - 1
+    db.run(f"DELETE FROM waiting WHERE ns = ? AND item {db.any_id}", ns.id, ids)  # noqa: S608  (constants)
 
 
-def _windows(size: int | None) -> int:
-    return 0 if size is None else size // SPAN_BYTES - 1
-
-
-def single(db: Connection, ids: Sequence[int], dimension: int) -> dict[int, Vector]:
-    """The vectors of those of these items that have exactly one."""
-    found: dict[int, Vector] = {}
-    for part in batches(possible(ids)):
-        sql = f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ?"  # noqa: S608  (placeholders)
-        found |= {item: np.frombuffer(blob, np.float32) for item, blob in db.execute(sql, (*part, dimension * 4))}
-    return found
+def stored(db: Connection, dimension: int | None, ids: Sequence[int]) -> dict[int, Vector | Windows]:
+    """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
+    if not dimension:
+        return {}
+    sql = f"SELECT item, vector, spans FROM vectors WHERE item {db.any_id} AND length(vector) % ? = 0"  # noqa: S608  (constants)
+    made: dict[int, Vector | Windows] = {}
+    for item, blob, spans in db.rows(sql, db.ids(ids), dimension * 4):
+        matrix = np.frombuffer(blob, np.float32).reshape(-1, dimension)
+        made[item] = matrix[0] if spans is None else Windows(matrix, unpacked(spans))
+    return made
 
 
 def read(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:

@@ -1,0 +1,104 @@
+"""A row of `namespaces`: counters, the vector space, and what a transaction has changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fourfold.index.source import Change
+from fourfold.model import Json, Space
+from fourfold.storage.refusals import other_space
+from fourfold.storage.sql.dialect import Db
+from fourfold.storage.values import Size
+
+
+@dataclass(slots=True)
+class Namespace:
+    """A writer counts here, and stores the row at the end of its transaction.
+
+    The id 0 is that of a namespace that does not exist: no row refers to it.
+    """
+
+    id: int
+    name: str
+    items: int = 0
+    vectors: int = 0
+    windows: int = 0
+    """Vectors beyond the first of each item."""
+    names: int = 0
+    """Changes with every name of a node that comes or goes."""
+    fingerprint: str | None = None
+    dimension: int | None = None
+    superseded: int = 0
+    """The number of superseded items, counted by triggers."""
+    expiring: int = 0
+    touched: dict[int, int] = field(default_factory=dict[int, int], kw_only=True)
+    """Items that this transaction has changed or removed, and what changed (`Change`)."""
+    relinked: set[int] = field(default_factory=set[int], kw_only=True)
+    """Items whose links it has changed."""
+    renamed_nodes: set[int] = field(default_factory=set[int], kw_only=True)
+    """Nodes whose names or edges it has changed."""
+    spoken: Counter[str] = field(default_factory=Counter[str], kw_only=True)
+    """The change of the number of items in each language."""
+
+    @property
+    def exists(self) -> bool:
+        return self.id > 0
+
+    @property
+    def space(self) -> Space | None:
+        return None if self.fingerprint is None else Space(self.fingerprint, self.dimension or 0)
+
+    @space.setter
+    def space(self, space: Space) -> None:
+        self.fingerprint, self.dimension = space.fingerprint, space.dimension
+
+    def fix_space(self, wanted: Space) -> None:
+        """Gives a namespace without a space this one. SpaceMismatch if it has another one."""
+        known = self.space
+        if known is None:
+            self.space = wanted
+        elif known != wanted:
+            raise other_space(known, wanted)
+
+    @property
+    def size(self) -> Size:
+        return Size(self.items, self.vectors, self.windows)
+
+    def count_language(self, language: str, items: int) -> None:
+        self.spoken[language] += items
+
+    def touch(self, items: Iterable[int], change: Change) -> None:
+        for item in items:
+            self.touched[item] = self.touched.get(item, 0) | change.value
+
+
+def store_languages(db: Db, ns: Namespace) -> None:
+    db.run_many(
+        "INSERT INTO languages VALUES (?, ?, ?) ON CONFLICT (ns, language) "
+        "DO UPDATE SET items = languages.items + excluded.items",
+        [(ns.id, language, count) for language, count in sorted(ns.spoken.items()) if count],
+    )
+    ns.spoken.clear()
+
+
+def status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[str, Json]:
+    """What `status` reports about a namespace of any store."""
+
+    def counted(rows: str) -> int:
+        return db.value(f"SELECT count(*) FROM {rows}", ns.id)  # noqa: S608  (our own clauses)
+
+    return {
+        "items": ns.items - ns.superseded,
+        "vectors": ns.vectors,
+        "windows": ns.windows,
+        "pending_vectors": ns.size.pending,
+        "refused_by_embedder": counted("waiting WHERE ns = ? AND refused IS NOT NULL"),
+        "languages": list(languages),
+        "embedder": ns.fingerprint,
+        "dimension": ns.dimension,
+        "nodes": counted("nodes WHERE ns = ?"),
+        "edges": counted("edges JOIN nodes ON id = source WHERE ns = ?"),
+        "mentions": counted("mentions JOIN nodes ON id = node WHERE ns = ?"),
+    }

@@ -1,0 +1,129 @@
+"""The items of a namespace as a snapshot reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from fourfold.limits import CANDIDATES
+from fourfold.model import Filters, Item
+from fourfold.storage import versioning
+from fourfold.storage.codec import micros, optional_moment
+from fourfold.storage.sql import files
+from fourfold.storage.sql.dialect import Db, possible
+from fourfold.storage.sql.rows import read_items
+from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.values import Size, Vocabulary
+
+
+class SqlSnapshot(Protocol):
+    """A namespace in one read transaction."""
+
+    @property
+    def db(self) -> Db: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def number(self) -> int:
+        """The id of the namespace; 0 if it does not exist."""
+        ...
+
+    @property
+    def size(self) -> Size: ...
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether items may refer to raw records."""
+        ...
+
+
+class ItemReader:
+    def __init__(self, at: SqlSnapshot) -> None:
+        self._at = at
+
+    def get(self, ids: Sequence[int]) -> dict[int, Item]:
+        at = self._at
+        return read_items(at.db, at.namespace, at.number, ids, have_sources=at.has_sources)
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
+        db = self._at.db
+        sql = f"SELECT key, id FROM items WHERE ns = ? AND key {db.any_text}"  # noqa: S608  (constants)
+        return dict(db.rows(sql, self._at.number, db.texts(keys)))
+
+    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+        matching, bindings = self._matching(filters)
+        sql = f"SELECT id {matching} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"
+        return list(self.get(self._at.db.column(sql, *bindings, limit, offset)).values())
+
+    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+        matching, bindings = self._matching(filters, among)
+        return self._at.db.column(f"SELECT id {matching} ORDER BY id", *bindings)
+
+    def first_ids(self, filters: Filters, most: int) -> list[int]:
+        """At most this many of the items that pass, in any order."""
+        matching, bindings = self._matching(filters)
+        return self._at.db.column(f"SELECT id {matching} LIMIT ?", *bindings, most)
+
+    def count(self, filters: Filters) -> int:
+        if filters.condition is None:
+            return self._at.size.items
+        matching, bindings = self._matching(filters)
+        return self._at.db.value(f"SELECT count(*) {matching}", *bindings)
+
+    def _matching(self, filters: Filters, among: Sequence[int] | None = None) -> tuple[str, list[Any]]:
+        db, ns = self._at.db, self._at.number
+        condition, bindings = db.where(filters, ns)
+        if among is None:
+            return f"FROM items WHERE ns = ?{condition}", [ns, *bindings]
+        return f"FROM items WHERE +ns = ? AND id {db.any_id}{condition}", [ns, db.ids(among), *bindings]
+
+    def count_longer(self, octets: int) -> int:
+        """Does not read the texts: SQLite knows their lengths from the heads of the rows."""
+        sql = "SELECT count(*) FROM items WHERE ns = ? AND octet_length(text) > ?"
+        return self._at.db.value(sql, self._at.number, octets)
+
+    def chunks(self, path: str, first: int, last: int) -> list[Item]:
+        return list(self.get(files.chunk_ids(self._at.db, self._at.number, [path], first, last)).values())
+
+    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        db = self._at.db
+        condition, bindings = db.where(filters, self._at.number)
+        sql = (
+            f"SELECT items.id, items.path FROM files {db.ordered_join} items "  # noqa: S608  (constants and our own clauses)
+            "ON items.ns = files.ns AND items.path = files.path "
+            f"WHERE files.ns = ? AND files.name {db.any_text} AND items.key IS NULL{condition} "
+            "ORDER BY items.path, items.chunk_index LIMIT ?"
+        )
+        return db.rows(sql, self._at.number, db.texts(names), *bindings, CANDIDATES)
+
+    def history(self, item: int) -> list[Item]:
+        if not possible([item]):
+            return []
+        sql = (
+            "SELECT id FROM items WHERE ns = ? AND id = ? UNION SELECT id FROM items WHERE ns = ? AND version_of = ? "
+            "UNION SELECT id FROM items WHERE ns = ? AND fact IS NOT NULL AND fact = "
+            "(SELECT fact FROM items WHERE ns = ? AND id = ?)"
+        )
+        ns = self._at.number
+        known = self.get(self._at.db.column(sql, ns, item, ns, item, ns, ns, item)).values()
+        kept = SavedVersions(self._at.db, ns).of_items([item])
+        return versioning.latest_first([*known, *(versioning.as_item(each, self._at.namespace) for each in kept)])
+
+    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        kept = SavedVersions(self._at.db, self._at.number).of_ids(ids)
+        return {each.id: versioning.as_item(each, self._at.namespace) for each in kept}
+
+    def last_expiry(self, now: datetime) -> datetime | None:
+        sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"
+        return optional_moment(self._at.db.value(sql, self._at.number, micros(now)))
+
+    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
+        """Kinds, languages or keys of metadata, each with the number of items that have it."""
+        db = self._at.db
+        name, table = ("pair.key", f", {db.metadata_keys}") if field == "metadata" else (f"items.{field}", "")
+        known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
+        sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
+        return dict(db.rows(sql, self._at.number))

@@ -1,0 +1,258 @@
+"""Rows of items: as items, and as rows that a write is about to change."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fourfold import validation as rules
+from fourfold.fields import DETAILS, HISTORY, OPTIONAL
+from fourfold.frozen import thawed
+from fourfold.index.source import TextRow
+from fourfold.model import Item, Json, NewItem
+from fourfold.storage import codec
+from fourfold.storage.codec import digest, micros, moment
+from fourfold.storage.sql.dialect import Db
+from fourfold.text.entities import has_headings
+from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.embed.windows import Windows
+    from fourfold.model import Vector
+
+_COLUMNS = (
+    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "
+    f"{', '.join(OPTIONAL)}"
+)
+_TIMES = tuple((name, column.holds == "time") for name, column in OPTIONAL.items())
+_PAGE_ITEMS = 500
+
+# ---------------------------------------------------------------- rows in memory
+
+
+@dataclass(slots=True)
+class Row:
+    """An item with its tags and sources, as it is stored or about to be. Values are replaced, never changed."""
+
+    id: int
+    """0 until it is assigned."""
+    key: str | None
+    title: str
+    text: str
+    kind: str | None
+    metadata: dict[str, Json]
+    language: str
+    created_at: datetime
+    updated_at: datetime
+    path: str | None
+    chunk_index: int | None
+    linked: bool
+    details: dict[str, Any]
+    """Those of `DETAILS` that are set."""
+    valid_from: datetime | None = None
+    superseded_at: datetime | None = None
+    supersedes: int | None = None
+    version_of: int | None = None
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    """Tags: folded form to spelling."""
+    sources: list[int] = field(default_factory=list[int])
+    before: Row | None = None
+    """The stored state; None for a new item."""
+    vector: Vector | Windows | None = None
+    """The vector given by the caller, or copied."""
+    touched: bool = False
+    digest: bytes | None = None
+    """The hash of its text, if that is known."""
+
+    @property
+    def is_retold(self) -> bool:
+        """Whether title, text or language are new."""
+        return self.before is None or self.before.language != self.language or self.is_reworded
+
+    @property
+    def is_reworded(self) -> bool:
+        """Whether title or text are new."""
+        return self.before is None or (self.before.title, self.before.text) != (self.title, self.text)
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether something else that gives it nodes is new."""
+        return self.before is not None and _naming(self.before) != _naming(self)
+
+    @property
+    def as_text(self) -> TextRow:
+        return self.id, self.title, self.text, self.language
+
+    def as_item(self, namespace: str) -> Item:
+        return Item(
+            self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
+            self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
+            self.chunk_index, **self.details, **{name: getattr(self, name) for name in HISTORY},
+        )  # fmt: skip
+
+    @property
+    def subject(self) -> str | None:
+        return self.details.get("subject")
+
+    @property
+    def attribute(self) -> str | None:
+        return self.details.get("attribute")
+
+    @property
+    def identity(self) -> bytes | None:
+        """The hash of its text, if that identifies it."""
+        if self.key is not None or self.path is not None or self.superseded_at is not None:
+            return None
+        return self.digest or _text_digest(self)
+
+    @property
+    def fact(self) -> bytes | None:
+        """The hash of subject and attribute, by which a new value supersedes older ones; None without an attribute."""
+        if self.subject is None or self.attribute is None:
+            return None
+        return digest(codec.fact_key(self.subject, self.attribute))
+
+    def tell(
+        self, title: str, text: str, language: str, metadata: dict[str, Json], kind: str | None, now: datetime,
+        *, links: bool,
+    ) -> None:  # fmt: skip
+        """A new title or text moves `updated_at` and needs a new vector."""
+        old = (self.title, self.text), self.language, _naming(self)
+        self.title, self.text, self.language, self.metadata, self.kind = title, text, language, metadata, kind
+        self.digest = None
+        if old != ((title, text), language, _naming(self)):
+            self.linked = links
+        if old[0] != (title, text):
+            self.updated_at, self.vector = now, None
+
+    def replace(self, item: NewItem, now: datetime, *, links: bool) -> None:
+        self.tell(item.title, item.text, item.language or "", dict(item.metadata), item.kind, now, links=links)
+        self.path, self.chunk_index = item.path, _chunk(item)
+        self.tags, self.sources = folded(item.tags), list(dict.fromkeys(item.source_ids))
+        self.details = _details(item)
+        self.touched = True
+
+    def unite(self, item: NewItem) -> None:
+        """Merges an item with the same text: the stored item gets the tags and sources of both."""
+        tags, sources = rules.united(self.tags.values(), self.sources, item)
+        stored = [column(self.details, name) for name in DETAILS]
+        details = codec.read_optional(codec.united_details(stored, item), DETAILS)
+        united = folded(tags), list(sources), details
+        self.touched |= united != (self.tags, self.sources, self.details)
+        self.tags, self.sources, self.details = united
+
+
+def new_row(item: NewItem, updated: datetime, *, links: bool) -> Row:
+    return Row(
+        0, item.key, item.title, item.text, item.kind, dict(item.metadata), item.language or "",
+        item.created_at or updated, updated, item.path, _chunk(item), links, _details(item), tags=folded(item.tags),
+        sources=list(dict.fromkeys(item.source_ids)), touched=True,
+    )  # fmt: skip
+
+
+def name_of(item: NewItem | Row) -> str | tuple[str, int] | bytes:
+    """What identifies an item: its key, its place in a file, or the hash of its text; these never equal one another."""
+    if item.key is not None:
+        return item.key
+    return _text_digest(item) if item.path is None else (item.path, item.chunk_index or 0)
+
+
+def folded(tags: Iterable[str]) -> dict[str, str]:
+    """Of tags that differ in spelling only, the first one counts."""
+    spelled: dict[str, str] = {}
+    for tag in tags:
+        spelled.setdefault(fold(tag), tag)
+    return spelled
+
+
+def column(fields: dict[str, Any], name: str) -> Any:
+    """The value of the column of an optional field."""
+    value = fields.get(name)
+    return micros(value) if isinstance(value, datetime) else value
+
+
+def _naming(row: Row) -> tuple[Json, bool]:
+    return row.metadata.get("aliases"), has_headings(row.kind)
+
+
+def _text_digest(item: NewItem | Row) -> bytes:
+    return digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
+
+
+def _chunk(item: NewItem) -> int | None:
+    """A path without a number is that of the first chunk."""
+    return item.chunk_index or 0 if item.path is not None else item.chunk_index
+
+
+def _details(item: NewItem) -> dict[str, Any]:
+    return {name: value for name in DETAILS if (value := getattr(item, name)) is not None}
+
+
+# ---------------------------------------------------------------- reading
+
+
+def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
+    """Stored items in the order of their ids."""
+    return [_row(db, row) for row in _selected(db, ns, ids, have_sources=True)] if ids else []
+
+
+def load_all(db: Db, ns: int) -> Iterator[Row]:
+    """All items of a namespace, page by page."""
+    after, sql = 0, "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"
+    while page := db.column(sql, ns, after, _PAGE_ITEMS):
+        yield from load(db, ns, page)
+        after = page[-1]
+
+
+def read_items(db: Db, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True) -> dict[int, Item]:
+    """The items of `ids` that exist, in their order. `have_sources`: whether items may refer to raw records."""
+    items = {row[0]: _item(db, namespace, row) for row in _selected(db, ns, ids, have_sources)} if ids else {}
+    return {id: items[id] for id in dict.fromkeys(ids) if id in items}
+
+
+def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[Any]:
+    """Tags and sources of an item are values of its row: SQLite releases the GIL for each row that it returns, and
+    threads that wait for it make this expensive."""
+    sql = (
+        f"SELECT {_COLUMNS}, {db.item_tags}, {db.item_sources if have_sources else 'NULL'} FROM items "  # noqa: S608  (constants)
+        f"WHERE +ns = ? AND id {db.any_id} ORDER BY id"  # +: SQLite looks up the ids, not the namespace
+    )
+    return db.rows(sql, ns, db.ids(ids))
+
+
+def _row(db: Db, row: tuple[Any, ...]) -> Row:
+    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
+    *optional, tags, sources = rest
+    stored = Row(
+        id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
+        bool(linked), codec.read_optional(optional[: len(DETAILS)], DETAILS),
+        **codec.read_optional(optional[len(DETAILS) :], HISTORY),
+        tags=folded(db.split_texts(tags)), sources=db.split_ids(sources),
+    )  # fmt: skip
+    stored.before = copy.copy(stored)
+    return stored
+
+
+_Item = thawed(Item)
+
+
+def _item(db: Db, namespace: str, row: tuple[Any, ...]) -> Item:
+    id, key, title, text, kind, metadata, language, created, updated, path, chunk, _, *optional, tags, sources = row
+    created_at = moment(created)
+    fields: dict[str, Any] = {
+        name: moment(value) if is_time else value
+        for (name, is_time), value in zip(_TIMES, optional, strict=True)
+        if value is not None
+    }
+    item = _Item(
+        id, namespace, key, title, text, tuple(sorted(db.split_texts(tags))) if tags else (), kind,
+        {} if metadata == "{}" else json.loads(metadata), language,
+        created_at, created_at if updated == created else moment(updated),
+        tuple(db.split_ids(sources)) if sources else (), path, chunk, **fields,
+    )  # fmt: skip
+    item.__class__ = Item
+    return item
