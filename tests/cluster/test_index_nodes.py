@@ -33,7 +33,6 @@ from fourfold.index.rows import term_hash
 from fourfold.limits import RETRIEVER_SECONDS
 from fourfold.model import NO_FILTERS, NewItem
 from fourfold.storage.engines import open_engine
-from fourfold.storage.postgres.sql import rows
 
 pytestmark = pytest.mark.spec("C11")
 
@@ -139,7 +138,7 @@ def _every_node_finds(store: Any, calls: StoreCalls) -> None:
     """Asserts that every node finds its entries by words and by vectors, also after it was killed."""
     name, random = collection(store), Random(5)
     with store.snapshot(NS) as at:
-        known = rows(at.db, "SELECT item, v::text FROM vectors WHERE ns = %s", at.ns.id)
+        known = at.db.rows("SELECT item, v::text FROM vectors WHERE ns = ?", at.ns.id)
     asked = random.sample(known, min(200, len(known)))
     for node in store.feeder.engine.nodes:
         lacking = [

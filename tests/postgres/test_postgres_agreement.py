@@ -22,7 +22,6 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
 from fourfold.retrieval import Query
 from fourfold.storage.postgres import vectors, words
-from fourfold.storage.postgres.sql import column
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
@@ -148,7 +147,7 @@ def test_the_server_answers_from_its_indexes(indexed: StoreCalls):
         query, _ = at.words._query("321", None)
         nearest = vectors.proposal(at.ns, vector(Random(1)), 50, TUNING)
         proposed = words.proposal(at.ns, words.stages(query, 1, 1)[0][0], ("", ()), 50)
-        near, found = ("\n".join(column(at.db, f"EXPLAIN {sql}", *rest)) for sql, *rest in (nearest, proposed))
+        near, found = ("\n".join(at.db.column(f"EXPLAIN {sql}", *rest)) for sql, *rest in (nearest, proposed))
     assert "Index Scan using vectors_" in near
     assert "Bitmap Index Scan on texts_by_term" in found
 

@@ -227,9 +227,7 @@ def within(at: PostgresSnapshot, seconds: float) -> Generator[None]:
 
 
 def _sleep(at: Any) -> None:
-    from fourfold.storage.postgres.sql import rows
-
-    rows(at.db, "SELECT pg_sleep(30)")
+    at.db.rows("SELECT pg_sleep(30)")
 
 
 def test_a_statement_past_its_deadline_is_cancelled_and_its_connection_kept(store: PostgresStore):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fourfold.index.source import Change
 from fourfold.storage.postgres import namespaces, portable, postings, texts, windows
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, rows, run, value
+from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql import counters
 from fourfold.storage.sql.counters import Counted
@@ -38,8 +38,8 @@ def check(db: Db) -> Iterator[str]:
 def _texts(db: Db, ns: int) -> Iterator[list[Text]]:
     after = 0
     while True:
-        sql = "SELECT id, title, text, language FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT %s"
-        page = [Text(*row) for row in rows(db, sql, ns, after, _PAGE_TEXTS)]
+        sql = "SELECT id, title, text, language FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"
+        page = [Text(*row) for row in db.rows(sql, ns, after, _PAGE_TEXTS)]
         if not page:
             return
         yield page
@@ -51,8 +51,8 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
     terms: dict[str, list[int]] = {}
     wrong = 0
     for page in _texts(db, ns.id):
-        sql = "SELECT item, hashes, keys FROM texts WHERE item = ANY(%s::bigint[])"
-        found = {item: (hashed, keys) for item, hashed, keys in rows(db, sql, [text.id for text in page])}
+        sql = "SELECT item, hashes, keys FROM texts WHERE item = ANY(?::bigint[])"
+        found = {item: (hashed, keys) for item, hashed, keys in db.rows(sql, [text.id for text in page])}
         for text in page:
             expected = text.terms
             hashed = texts.hashes(expected)
@@ -63,7 +63,7 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
                 counts[1] += text.language == texts.GERMAN
     if wrong:
         yield f"keyword search differs from the text of {wrong} items"
-    known = {term: counts for term, *counts in rows(db, "SELECT term, items, german FROM terms WHERE ns = %s", ns.id)}
+    known = {term: counts for term, *counts in db.rows("SELECT term, items, german FROM terms WHERE ns = ?", ns.id)}
     if known != terms:
         yield "keyword search has a wrong count of a term"
     if not postings.is_sound(db, ns):
@@ -72,14 +72,14 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
 
 def recount(db: Db) -> list[str]:
     """Corrects counters and references in one transaction."""
-    run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
+    db.run("SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
     return counters.recount(db, _COUNTERS, _MISSHAPEN, windows.flawed(db))
 
 
 def analyse_again(db: Db, ns: Namespace) -> None:
     """Derives everything that keyword search needs from the texts again; the caller has the namespace locked."""
-    run(db, "DELETE FROM terms WHERE ns = %s", ns.id)
-    run(db, "DELETE FROM texts WHERE ns = %s", ns.id)
+    db.run("DELETE FROM terms WHERE ns = ?", ns.id)
+    db.run("DELETE FROM texts WHERE ns = ?", ns.id)
     ns.tokens = 0
     for page in _texts(db, ns.id):
         texts.write(db, ns, [], page)
@@ -90,8 +90,8 @@ def analyse_again(db: Db, ns: Namespace) -> None:
 
 def is_analysed_otherwise(db: Db) -> bool:
     """Whether the texts were analysed by another version of the analyser."""
-    return value(db, "SELECT value FROM settings WHERE name = 'analyser'") != ANALYSER_VERSION
+    return db.value("SELECT value FROM settings WHERE name = 'analyser'") != ANALYSER_VERSION
 
 
 def note_analyser(db: Db) -> None:
-    run(db, "UPDATE settings SET value = %s WHERE name = 'analyser'", ANALYSER_VERSION)
+    db.run("UPDATE settings SET value = ? WHERE name = 'analyser'", ANALYSER_VERSION)

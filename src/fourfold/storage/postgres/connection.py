@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar, Final, LiteralString, TypeVar, cast
 
 import psycopg
@@ -105,7 +105,7 @@ class Connection(psycopg.Connection[Any]):
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         try:
-            return self.execute(_with_placeholders(sql), bindings or None, binary=True).fetchall()
+            return self.execute(_with_placeholders(sql, bool(bindings)), bindings or None, binary=True).fetchall()
         except psycopg.Error as error:
             raise self.failure(error) from error
 
@@ -121,7 +121,7 @@ class Connection(psycopg.Connection[Any]):
 
     def run(self, sql: str, *bindings: Any) -> int:
         try:
-            return self.execute(_with_placeholders(sql), bindings or None).rowcount
+            return self.execute(_with_placeholders(sql, bool(bindings)), bindings or None).rowcount
         except psycopg.Error as error:
             raise self.failure(error) from error
 
@@ -130,7 +130,7 @@ class Connection(psycopg.Connection[Any]):
             return
         try:
             with self.cursor() as cursor:
-                cursor.executemany(_with_placeholders(sql), bindings)
+                cursor.executemany(_with_placeholders(sql, True), bindings)
         except psycopg.Error as error:
             raise self.failure(error) from error
 
@@ -183,10 +183,10 @@ class Connection(psycopg.Connection[Any]):
         return translated(error, self.shown) or error
 
 
-@cache
-def _with_placeholders(sql: str) -> LiteralString:
-    """A statement of `storage.sql` as psycopg expects it."""
-    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
+@lru_cache(1000)
+def _with_placeholders(sql: str, are_bound: bool) -> LiteralString:
+    """A statement as psycopg expects it: without bindings, it takes every character as it is."""
+    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s") if are_bound else sql)
 
 
 def _too_slow(where: str) -> TimedOut:

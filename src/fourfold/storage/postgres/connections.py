@@ -15,7 +15,7 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.postgres.sql import Db, rows, together
+from fourfold.storage.postgres.sql import Db, together
 from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
@@ -55,7 +55,7 @@ def _edges(asked: str) -> str:
 # ---------------------------------------------------------------- from nodes
 
 
-_NODES = "unnest(%s::bigint[])"
+_NODES = "unnest(?::bigint[])"
 _AROUND_NODES = [
     f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "  # noqa: S608  (constants and our own clauses)
     f"FROM {_NODES} AS asked (node)"
@@ -75,7 +75,7 @@ def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
 # ---------------------------------------------------------------- from items
 
 
-_OF_ITEMS = "JOIN items ON items.id = item WHERE items.ns = %s AND item = ANY(%s::bigint[])"
+_OF_ITEMS = "JOIN items ON items.id = item WHERE items.ns = ? AND item = ANY(?::bigint[])"
 _OWNED = (
     f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "  # noqa: S608  (constants and our own clauses)
     f"FROM node_items JOIN nodes ON nodes.id = node {_OF_ITEMS} ORDER BY item, node"
@@ -158,12 +158,12 @@ class GraphReader:
             "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
             "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
             "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
-            f"WHERE nodes.ns = %s {'' if among is None else 'AND nodes.id = ANY(%s::bigint[]) '}AND (%s = '' OR EXISTS "
-            "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, %s) > 0)) "
-            "ORDER BY held + named + degree DESC, own.folded, label LIMIT %s OFFSET %s"
+            f"WHERE nodes.ns = ? {'' if among is None else 'AND nodes.id = ANY(?::bigint[]) '}AND (? = '' OR EXISTS "
+            "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, ?) > 0)) "
+            "ORDER BY held + named + degree DESC, own.folded, label LIMIT ? OFFSET ?"
         )
         chosen = () if among is None else ([*among],)
-        found = rows(self._at.db, sql, self._at.ns.id, *chosen, like, like, limit, offset)
+        found = self._at.db.rows(sql, self._at.ns.id, *chosen, like, like, limit, offset)
         return [NodeSummary(*row) for row in found]
 
     def nodes_of(self, item: int) -> Sequence[int]:
@@ -195,25 +195,25 @@ class TagUses:
         return known[1]
 
     def _counted(self) -> tuple[float, Mapping[str, int]]:
-        known = "item_tags WHERE ns = %s"
+        known = "item_tags WHERE ns = ?"
         if self._at.hidden.superseded:
-            known = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = %s AND superseded_at IS NULL"
+            known = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = ? AND superseded_at IS NULL"
         sql = f"SELECT folded, count(*) FROM {known} GROUP BY folded ORDER BY folded"  # noqa: S608  (our own clauses)
-        return time.monotonic(), dict(rows(self._at.db, sql, self._at.ns.id))
+        return time.monotonic(), dict(self._at.db.rows(sql, self._at.ns.id))
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
-        sql = "SELECT folded, count(*) FROM item_tags WHERE ns = %s AND folded = ANY(%s) GROUP BY folded"
+        sql = "SELECT folded, count(*) FROM item_tags WHERE ns = ? AND folded = ANY(?) GROUP BY folded"
         wanted = sendable(candidates)
-        return self._best(dict(rows(self._at.db, sql, self._at.ns.id, wanted)) if wanted else {}, filters, limit)
+        return self._best(dict(self._at.db.rows(sql, self._at.ns.id, wanted)) if wanted else {}, filters, limit)
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
         """Uses are counted only as far as `selective_tags` distinguishes them."""
         sql = (
             "SELECT folded, (SELECT count(*) FROM (SELECT 1 FROM item_tags AS others "  # noqa: S608  (constants)
             f"WHERE others.ns = mine.ns AND others.folded = mine.folded LIMIT {limits.HUB + 1}) AS few) "
-            "FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = %s AND item = ANY(%s::bigint[])) AS mine"
+            "FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = ? AND item = ANY(?::bigint[])) AS mine"
         )
-        carried = dict(rows(self._at.db, sql, self._at.ns.id, possible(ids)))
+        carried = dict(self._at.db.rows(sql, self._at.ns.id, possible(ids)))
         return self._best({tag: carried[tag] for tag in selective_tags(carried)}, filters, limits.CANDIDATES)
 
     def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
@@ -223,13 +223,13 @@ class TagUses:
         """The uses of these tags by the items that carry the most and rarest of them, sorted."""
         if not uses:
             return []
-        condition, bindings = self._at.condition(filters)
+        condition, bindings = self._at.db.where(filters, self._at.ns.id)
         source = "item_tags JOIN items ON items.id = item" if condition else "item_tags"
         sql = (
             f"SELECT item, array_agg(folded) FROM {source} "  # noqa: S608  (our own clauses)
-            "JOIN unnest(%s::text[], %s::float8[]) AS asked (tag, rarity) ON folded = tag "
-            f"WHERE item_tags.ns = %s{condition} GROUP BY item ORDER BY sum(rarity ORDER BY folded) DESC, item LIMIT %s"
+            "JOIN unnest(?::text[], ?::float8[]) AS asked (tag, rarity) ON folded = tag "
+            f"WHERE item_tags.ns = ?{condition} GROUP BY item ORDER BY sum(rarity ORDER BY folded) DESC, item LIMIT ?"
         )
         weights = [rarity(count) for count in uses.values()]
-        best = rows(self._at.db, sql, list(uses), weights, self._at.ns.id, *bindings, limit)
+        best = self._at.db.rows(sql, list(uses), weights, self._at.ns.id, *bindings, limit)
         return sorted(TagUse(item, tag, uses[tag]) for item, tags in best for tag in tags)

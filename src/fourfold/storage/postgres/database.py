@@ -18,7 +18,7 @@ from fourfold.errors import FourfoldError, StoreBusy, StoreNotFound, StoreUnavai
 from fourfold.storage.postgres import schema
 from fourfold.storage.postgres.address import Address
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection, NoAnswer, gone, translated
-from fourfold.storage.postgres.sql import Db, run, value
+from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.values import HOW_TO_CREATE, Deadline
 
@@ -91,7 +91,7 @@ class Database:
         db.shown = self.address.shown
         idle = str(int(4 * limits.READ_SECONDS * 1000))
         settings = {"search_path": self._path, **_timeouts(), "idle_in_transaction_session_timeout": idle, **_SETTINGS}
-        value(db, "SELECT '[1]'::vector IS NULL")  # loads pgvector, whose settings are unknown before
+        db.value("SELECT '[1]'::vector IS NULL")  # loads pgvector, whose settings are unknown before
         _set(db, {**settings, **self._tuning.server_settings})
 
     def close(self) -> None:
@@ -258,5 +258,5 @@ def _timeouts() -> dict[str, str]:
 
 
 def _set(db: Db, settings: Mapping[str, str]) -> None:
-    sets = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-    run(db, f"SELECT {sets}", *(part for setting in settings.items() for part in setting))
+    sets = ", ".join(["set_config(?, ?, false)"] * len(settings))
+    db.run(f"SELECT {sets}", *(part for setting in settings.items() for part in setting))

@@ -17,7 +17,7 @@ from fourfold.storage.engines.protocol import Engine, Entry
 from fourfold.storage.postgres import index_log, namespaces
 from fourfold.storage.postgres.database import Database
 from fourfold.storage.postgres.index_log import Cursor
-from fourfold.storage.postgres.sql import Db, column, rows
+from fourfold.storage.postgres.sql import Db
 
 _WINDOW_ITEMS = 2_000
 _NAMED_ITEMS = 5
@@ -76,9 +76,9 @@ def drift(database: Database, engine: Engine, namespace: str, grace_seconds: flo
 def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
     """Ranges of ids, from 1 without a gap: an object of an item that does not exist lies in one of them."""
     low = 1
-    sql = "SELECT id FROM items WHERE ns = %s AND id >= %s ORDER BY id OFFSET %s LIMIT 1"
+    sql = "SELECT id FROM items WHERE ns = ? AND id >= ? ORDER BY id OFFSET ? LIMIT 1"
     while True:
-        ends = database.read(lambda db, low=low: column(db, sql, namespaces.find(db, namespace).id, low, _WINDOW_ITEMS))
+        ends = database.read(lambda db, low=low: db.column(sql, namespaces.find(db, namespace).id, low, _WINDOW_ITEMS))
         yield low, ends[0] if ends else _BEYOND
         if not ends:
             return
@@ -128,12 +128,12 @@ def _listed(
     ns = namespaces.find(db, namespace)
     cursor, behind = (Cursor(0, 0), {}) if ns.generation is None else (ns.generation.cursor, ns.generation.behind)
     versions: dict[int, list[int]] = {}
-    sql = "SELECT item, change FROM index_log WHERE ns = %s AND item >= %s AND item < %s ORDER BY item, change"
-    for item, change in rows(db, sql, ns.id, low, high):
+    sql = "SELECT item, change FROM index_log WHERE ns = ? AND item >= ? AND item < ? ORDER BY item, change"
+    for item, change in db.rows(sql, ns.id, low, high):
         versions.setdefault(item, []).append(change)
-    existing = column(db, "SELECT id FROM items WHERE ns = %s AND id >= %s AND id < %s", ns.id, low, high)
-    sql = "SELECT item, count(*) FROM vectors WHERE ns = %s AND item >= %s AND item < %s GROUP BY item"
-    vectors = dict(rows(db, sql, ns.id, low, high)) if _has_vectors(ns) else {}
+    existing = db.column("SELECT id FROM items WHERE ns = ? AND id >= ? AND id < ?", ns.id, low, high)
+    sql = "SELECT item, count(*) FROM vectors WHERE ns = ? AND item >= ? AND item < ? GROUP BY item"
+    vectors = dict(db.rows(sql, ns.id, low, high)) if _has_vectors(ns) else {}
     return cursor, behind, versions, set(existing), vectors
 
 

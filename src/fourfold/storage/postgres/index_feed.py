@@ -27,7 +27,7 @@ from fourfold.storage.postgres.database import READ_ONLY, Database
 from fourfold.storage.postgres.index_log import Cursor, Generation
 from fourfold.storage.postgres.index_replicas import Replicas
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, array, rows
+from fourfold.storage.postgres.sql import Db, array
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -347,11 +347,11 @@ def read_documents(db: Db, ns: Namespace, versions: Mapping[int, int], fingerpri
     sql = (
         "SELECT id, hashes, (SELECT string_agg(vector_send(v), '' ORDER BY part) FROM vectors WHERE item = id), kind, "
         "language, (SELECT array_agg(folded) FROM item_tags WHERE item_tags.item = id) FROM items "
-        "LEFT JOIN texts ON texts.item = id WHERE items.ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
+        "LEFT JOIN texts ON texts.item = id WHERE items.ns = ? AND id = ANY(?::bigint[]) ORDER BY id"
     )
     wanted = fingerprint is not None and fingerprint == ns.fingerprint
     found: list[Document] = []
-    for item, hashed, sent, kind, language, tags in rows(db, sql, ns.id, array(versions)):
+    for item, hashed, sent, kind, language, tags in db.rows(sql, ns.id, array(versions)):
         hashes = np.frombuffer(hashed or b"", np.uint32)
         length = (len(hashes) + bm25.BASE_LENGTH) / (ns.average_length + bm25.BASE_LENGTH)
         made = list(vectors.matrix(sent, ns.dimension or 0)) if wanted and sent is not None else []

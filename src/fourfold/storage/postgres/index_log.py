@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fourfold.storage.engines.protocol import Entry
-from fourfold.storage.postgres.sql import Db, array, column, rows, run, value
+from fourfold.storage.postgres.sql import Db, array
 
 TABLES = """
 ALTER TABLE namespaces ADD COLUMN logged boolean NOT NULL DEFAULT false;  -- whether changes are logged for an index
@@ -103,7 +103,7 @@ class Generation:
 def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
     """Logs the items that a transaction has changed or removed."""
     changed = array(sorted(items))
-    run(db, "INSERT INTO index_log SELECT %s, %s, unnest(%s::bigint[]) ON CONFLICT DO NOTHING", ns, change, changed)
+    db.run("INSERT INTO index_log SELECT ?, ?, unnest(?::bigint[]) ON CONFLICT DO NOTHING", ns, change, changed)
 
 
 # ---------------------------------------------------------------- generations
@@ -111,47 +111,47 @@ def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
 
 def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, dimension: int | None) -> None:
     """Adds a generation that is to be filled, and logs every change from now on; locks the namespace for that."""
-    run(db, "UPDATE namespaces SET logged = true WHERE id = %s", ns)
+    db.run("UPDATE namespaces SET logged = true WHERE id = ?", ns)
     name = f"Fourfold_{secrets.token_hex(8)}"
     sql = (
         "INSERT INTO index_generations (ns, engine, collection, state, analyser, fingerprint, dimension) "
-        "VALUES (%s, %s, %s, 'filling', %s, %s, %s) RETURNING id"
+        "VALUES (?, ?, ?, 'filling', ?, ?, ?) RETURNING id"
     )
-    generation = value(db, sql, ns, engine, name, analyser, fingerprint, dimension)
+    generation = db.value(sql, ns, engine, name, analyser, fingerprint, dimension)
     _insert_mark(db, generation, secrets.token_hex(8), Cursor(0, 0))
 
 
 def every(db: Db, ns: int) -> list[Generation]:
     """Oldest first."""
-    sql = f"SELECT {_FIELDS} FROM index_generations g WHERE ns = %s ORDER BY g.id"  # noqa: S608  (constants)
-    return [Generation(*row) for row in rows(db, sql, ns)]
+    sql = f"SELECT {_FIELDS} FROM index_generations g WHERE ns = ? ORDER BY g.id"  # noqa: S608  (constants)
+    return [Generation(*row) for row in db.rows(sql, ns)]
 
 
 def find(db: Db, generation: int) -> Generation | None:
-    found = rows(db, f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = %s", generation)  # noqa: S608  (constants)
+    found = db.rows(f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = ?", generation)  # noqa: S608  (constants)
     return Generation(*found[0]) if found else None
 
 
 def cursor(db: Db, generation: int) -> Cursor:
     """The present cursor; the beginning of the log if the generation does not exist."""
-    found = rows(db, "SELECT change, item FROM index_generations WHERE id = %s", generation)
+    found = db.rows("SELECT change, item FROM index_generations WHERE id = ?", generation)
     return Cursor(*found[0]) if found else Cursor(0, 0)
 
 
 def fill(db: Db, ns: int, after: int, limit: int) -> int | None:
     """Logs a page of items that were stored before the log began; returns the last one, None at the end."""
-    page = column(db, "SELECT id FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT %s", ns, after, limit)
+    page = db.column("SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", ns, after, limit)
     sql = (
-        "INSERT INTO index_log SELECT %s, 0, id FROM unnest(%s::bigint[]) AS id "
+        "INSERT INTO index_log SELECT ?, 0, id FROM unnest(?::bigint[]) AS id "
         "WHERE NOT EXISTS (SELECT 1 FROM index_log WHERE item = id) ON CONFLICT DO NOTHING"
     )
     if page:
-        run(db, sql, ns, array(page))
+        db.run(sql, ns, array(page))
     return page[-1] if page else None
 
 
 def set_state(db: Db, generation: int, state: str) -> None:
-    run(db, "UPDATE index_generations SET state = %s WHERE id = %s", state, generation)
+    db.run("UPDATE index_generations SET state = ? WHERE id = ?", state, generation)
 
 
 def activate(db: Db, ns: int, generation: int) -> None:
@@ -159,47 +159,47 @@ def activate(db: Db, ns: int, generation: int) -> None:
 
     Searches that began before may use the old generation until it is dropped.
     """
-    if value(db, "SELECT 1 FROM index_generations WHERE id = %s AND state = 'building' FOR UPDATE", generation):
+    if db.value("SELECT 1 FROM index_generations WHERE id = ? AND state = 'building' FOR UPDATE", generation):
         with _pruned(db, ns):
-            run(db, f"{_RETIRE} ns = %s AND state = 'active'", ns)
+            db.run(f"{_RETIRE} ns = ? AND state = 'active'", ns)
             set_state(db, generation, "active")
-            run(db, "UPDATE namespaces SET generation = %s WHERE id = %s", generation, ns)
+            db.run("UPDATE namespaces SET generation = ? WHERE id = ?", generation, ns)
 
 
 def retire(db: Db, ns: int, generations: Sequence[int]) -> None:
     with _pruned(db, ns):
-        run(db, f"{_RETIRE} id = ANY(%s::int[]) AND state <> 'retired'", list(generations))
+        db.run(f"{_RETIRE} id = ANY(?::int[]) AND state <> 'retired'", list(generations))
 
 
 def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
     """Generations that were retired so long ago that no search uses them."""
     sql = (
-        f"SELECT {_FIELDS} FROM index_generations g WHERE ns = %s AND state = 'retired' "  # noqa: S608  (constants)
-        "AND retired_at <= now() - %s * interval '1 second'"
+        f"SELECT {_FIELDS} FROM index_generations g WHERE ns = ? AND state = 'retired' "  # noqa: S608  (constants)
+        "AND retired_at <= now() - ? * interval '1 second'"
     )
-    return [Generation(*row) for row in rows(db, sql, ns, seconds)]
+    return [Generation(*row) for row in db.rows(sql, ns, seconds)]
 
 
 def remove(db: Db, generation: int) -> None:
-    run(db, "DELETE FROM index_generations WHERE id = %s", generation)
+    db.run("DELETE FROM index_generations WHERE id = ?", generation)
 
 
 def stop(db: Db, ns: int) -> None:
     """Ends the log of a namespace without generations."""
-    run(db, "UPDATE namespaces SET logged = false, generation = NULL WHERE id = %s", ns)
-    run(db, "DELETE FROM index_log WHERE ns = %s", ns)
+    db.run("UPDATE namespaces SET logged = false, generation = NULL WHERE id = ?", ns)
+    db.run("DELETE FROM index_log WHERE ns = ?", ns)
 
 
 def adopt_space(db: Db, generation: int, fingerprint: str, dimension: int) -> None:
-    sql = "UPDATE index_generations SET fingerprint = %s, dimension = %s WHERE id = %s"
-    run(db, sql, fingerprint, dimension, generation)
+    sql = "UPDATE index_generations SET fingerprint = ?, dimension = ? WHERE id = ?"
+    db.run(sql, fingerprint, dimension, generation)
 
 
 def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str]) -> None:
     """Notes that the cluster has other nodes now, which hold all of the generation."""
-    run(db, "UPDATE index_generations SET engine = %s WHERE id = %s", engine, generation.id)
-    sql = "DELETE FROM index_nodes_behind WHERE generation = %s AND node <> ALL(%s::text[])"
-    run(db, sql, generation.id, list(nodes))
+    db.run("UPDATE index_generations SET engine = ? WHERE id = ?", engine, generation.id)
+    sql = "DELETE FROM index_nodes_behind WHERE generation = ? AND node <> ALL(?::text[])"
+    db.run(sql, generation.id, list(nodes))
 
 
 # ---------------------------------------------------------------- marks
@@ -208,28 +208,28 @@ def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str])
 def add_mark(db: Db, ns: int, generation: int, mark: str, end: Cursor, kept: int) -> None:
     """Records that a batch begins, and removes the oldest marks and the rows kept for them."""
     old = (
-        "DELETE FROM index_marks WHERE generation = %s AND number <= "
-        "(SELECT number FROM index_marks WHERE generation = %s ORDER BY number DESC OFFSET %s LIMIT 1)"
+        "DELETE FROM index_marks WHERE generation = ? AND number <= "
+        "(SELECT number FROM index_marks WHERE generation = ? ORDER BY number DESC OFFSET ? LIMIT 1)"
     )
     with _pruned(db, ns):
         _insert_mark(db, generation, mark, end)
-        run(db, old, generation, generation, kept)
+        db.run(old, generation, generation, kept)
 
 
 def _insert_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
-    sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (%s, %s, %s, %s)"
-    run(db, sql, generation, mark, *end)
+    sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (?, ?, ?, ?)"
+    db.run(sql, generation, mark, *end)
 
 
 def mark_end(db: Db, generation: int, mark: str) -> Cursor | None:
     """The end of the batch of a mark; None if this database never began it."""
-    sql = "SELECT change, item FROM index_marks WHERE generation = %s AND mark = %s"
-    found = rows(db, sql, generation, mark)
+    sql = "SELECT change, item FROM index_marks WHERE generation = ? AND mark = ?"
+    found = db.rows(sql, generation, mark)
     return Cursor(*found[0]) if found else None
 
 
 def first_mark(db: Db, generation: int) -> str:
-    return value(db, "SELECT mark FROM index_marks WHERE generation = %s ORDER BY number LIMIT 1", generation)
+    return db.value("SELECT mark FROM index_marks WHERE generation = ? ORDER BY number LIMIT 1", generation)
 
 
 # ---------------------------------------------------------------- nodes that are behind
@@ -238,31 +238,31 @@ def first_mark(db: Db, generation: int) -> str:
 def fall_behind(db: Db, generation: int, node: str, end: Cursor) -> None:
     """Records the row up to which a node holds everything."""
     sql = (
-        "INSERT INTO index_nodes_behind VALUES (%s, %s, %s, %s) "
+        "INSERT INTO index_nodes_behind VALUES (?, ?, ?, ?) "
         "ON CONFLICT (generation, node) DO UPDATE SET change = excluded.change, item = excluded.item"
     )
-    run(db, sql, generation, node, *end)
+    db.run(sql, generation, node, *end)
 
 
 def is_logged_after(db: Db, generation: int, end: Cursor) -> bool:
     """Whether everything that came after this row is still in the log: the marks of a generation keep it there."""
-    sql = "SELECT 1 FROM index_marks WHERE generation = %s AND (change, item) <= (%s, %s) LIMIT 1"
-    return value(db, sql, generation, *end) is not None
+    sql = "SELECT 1 FROM index_marks WHERE generation = ? AND (change, item) <= (?, ?) LIMIT 1"
+    return db.value(sql, generation, *end) is not None
 
 
 def caught_up(db: Db, generation: int, node: str) -> None:
-    run(db, "DELETE FROM index_nodes_behind WHERE generation = %s AND node = %s", generation, node)
+    db.run("DELETE FROM index_nodes_behind WHERE generation = ? AND node = ?", generation, node)
 
 
 def last_held(db: Db, ns: int, end: Cursor, limit: int) -> list[Entry]:
     """The latest objects that a node holds which was fed up to this row, and that should still exist."""
     sql = (
-        "SELECT item, change FROM index_log held WHERE ns = %s AND (change, item) <= (%s, %s) "
+        "SELECT item, change FROM index_log held WHERE ns = ? AND (change, item) <= (?, ?) "
         "AND EXISTS (SELECT 1 FROM items WHERE id = item) AND NOT EXISTS "
         "(SELECT 1 FROM index_log newer WHERE newer.item = held.item AND newer.change > held.change) "
-        "ORDER BY change DESC, item DESC LIMIT %s"
+        "ORDER BY change DESC, item DESC LIMIT ?"
     )
-    return [Entry(*row) for row in rows(db, sql, ns, *end, limit)]
+    return [Entry(*row) for row in db.rows(sql, ns, *end, limit)]
 
 
 # ---------------------------------------------------------------- the log
@@ -270,19 +270,17 @@ def last_held(db: Db, ns: int, end: Cursor, limit: int) -> list[Entry]:
 
 def newer(db: Db, ns: int, cursor: Cursor, limit: int) -> list[tuple[int, int]]:
     """The first rows after a cursor: (change, item)."""
-    sql = (
-        "SELECT change, item FROM index_log WHERE ns = %s AND (change, item) > (%s, %s) ORDER BY change, item LIMIT %s"
-    )
-    return rows(db, sql, ns, *cursor, limit)
+    sql = "SELECT change, item FROM index_log WHERE ns = ? AND (change, item) > (?, ?) ORDER BY change, item LIMIT ?"
+    return db.rows(sql, ns, *cursor, limit)
 
 
 def lag(db: Db, ns: int, cursor: Cursor) -> tuple[int, float]:
     """The number of rows after a cursor, and the seconds since the first of them."""
     sql = (
         "SELECT count(*), coalesce(extract(epoch FROM now() - min(at)), 0)::float8 FROM index_log "
-        "WHERE ns = %s AND (change, item) > (%s, %s)"
+        "WHERE ns = ? AND (change, item) > (?, ?)"
     )
-    return rows(db, sql, ns, *cursor)[0]
+    return db.rows(sql, ns, *cursor)[0]
 
 
 def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[int]]:
@@ -291,30 +289,30 @@ def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[i
     A batch holds the last version of each of its items, even if that is logged after the end of the batch.
     """
     sql = (
-        "SELECT asked, change FROM unnest(%s::bigint[]) AS asked, LATERAL (SELECT change FROM index_log "
+        "SELECT asked, change FROM unnest(?::bigint[]) AS asked, LATERAL (SELECT change FROM index_log "
         "WHERE item = asked AND change >= coalesce((SELECT max(change) FROM index_log "
-        "WHERE item = asked AND (change, item) <= (%s, %s)), 0)) AS logged ORDER BY asked, change"
+        "WHERE item = asked AND (change, item) <= (?, ?)), 0)) AS logged ORDER BY asked, change"
     )
     found: dict[int, list[int]] = {}
-    for item, change in rows(db, sql, array(items), *cursor):
+    for item, change in db.rows(sql, array(items), *cursor):
         found.setdefault(item, []).append(change)
     return found
 
 
 def superseded(db: Db, ns: int, cursor: Cursor) -> list[Entry]:
     """The objects that were replaced or removed up to the cursor, as far as they are still in the log."""
-    recent = "SELECT item FROM index_log WHERE ns = %s AND (change, item) > (%s, %s) AND (change, item) <= (%s, %s)"
+    recent = "SELECT item FROM index_log WHERE ns = ? AND (change, item) > (?, ?) AND (change, item) <= (?, ?)"
     sql = (
         f"SELECT item, change FROM index_log old WHERE item IN ({recent}) AND EXISTS (SELECT 1 FROM index_log newer "  # noqa: S608  (constants)
-        "WHERE newer.item = old.item AND newer.change > old.change AND (newer.change, newer.item) <= (%s, %s))"
+        "WHERE newer.item = old.item AND newer.change > old.change AND (newer.change, newer.item) <= (?, ?))"
     )
-    return [Entry(*row) for row in rows(db, sql, ns, *_needed_from(db, ns), *cursor, *cursor)]
+    return [Entry(*row) for row in db.rows(sql, ns, *_needed_from(db, ns), *cursor, *cursor)]
 
 
 def advance(db: Db, generation: Generation, to: Cursor) -> bool:
     """Moves the cursor; False if another process has moved it since."""
-    sql = "UPDATE index_generations SET change = %s, item = %s WHERE id = %s AND (change, item) = (%s, %s)"
-    return run(db, sql, *to, generation.id, *generation.cursor) == 1
+    sql = "UPDATE index_generations SET change = ?, item = ? WHERE id = ? AND (change, item) = (?, ?)"
+    return db.run(sql, *to, generation.id, *generation.cursor) == 1
 
 
 @contextmanager
@@ -325,25 +323,25 @@ def _pruned(db: Db, ns: int) -> Generator[None]:
     after = _needed_from(db, ns)
     if after <= before:
         return
-    passed = "ns = %s AND (change, item) > (%s, %s) AND (change, item) <= (%s, %s)"
+    passed = "ns = ? AND (change, item) > (?, ?) AND (change, item) <= (?, ?)"
     superseded = (
         "DELETE FROM index_log old USING (SELECT item AS newer, max(change) AS version FROM index_log "  # noqa: S608  (constants)
         f"WHERE {passed} GROUP BY item) AS passed WHERE item = newer AND change < version"
     )
-    run(db, superseded, ns, *before, *after)
+    db.run(superseded, ns, *before, *after)
     tombstones = (
         f"DELETE FROM index_log old WHERE {passed} AND NOT EXISTS (SELECT 1 FROM items WHERE id = item) "  # noqa: S608  (constants)
         "AND NOT EXISTS (SELECT 1 FROM index_log newer WHERE newer.item = old.item AND newer.change > old.change)"
     )
-    run(db, tombstones, ns, *before, *after)
+    db.run(tombstones, ns, *before, *after)
 
 
 def _needed_from(db: Db, ns: int) -> Cursor:
     """The row after which a generation may have to be fed: its cursor, or the mark of a node that has lost writes."""
     sql = (
-        "SELECT g.change, g.item FROM index_generations g WHERE ns = %s AND state <> 'retired' UNION ALL "
+        "SELECT g.change, g.item FROM index_generations g WHERE ns = ? AND state <> 'retired' UNION ALL "
         "SELECT m.change, m.item FROM index_marks m JOIN index_generations g ON g.id = generation "
-        "WHERE ns = %s AND state <> 'retired' ORDER BY 1, 2 LIMIT 1"
+        "WHERE ns = ? AND state <> 'retired' ORDER BY 1, 2 LIMIT 1"
     )
-    found = rows(db, sql, ns, ns)
+    found = db.rows(sql, ns, ns)
     return Cursor(*found[0]) if found else Cursor(0, 0)

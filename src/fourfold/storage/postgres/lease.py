@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from fourfold.errors import StoreUnavailable
 from fourfold.storage.postgres.database import Database
-from fourfold.storage.postgres.sql import run, value
 
-_KEY = "hashtextextended(%s, 4)"
+_KEY = "hashtextextended(?, 4)"
 _IS_LOCKED = f"""
     SELECT EXISTS (
         SELECT 1 FROM pg_locks, (SELECT {_KEY} AS key) AS wanted
@@ -68,17 +67,17 @@ class Leases:
     def _locked(self, namespace: str | None) -> Generator[bool]:
         key = self._key(namespace)
         with self._database.connection() as db:
-            locked = bool(value(db, f"SELECT pg_try_advisory_lock({_KEY})", key))
+            locked = bool(db.value(f"SELECT pg_try_advisory_lock({_KEY})", key))
             try:
                 yield locked
             finally:
                 if locked:
                     with suppress(StoreUnavailable):  # the server has released it
-                        run(db, f"SELECT pg_advisory_unlock({_KEY})", key)
+                        db.run(f"SELECT pg_advisory_unlock({_KEY})", key)
 
     def worker_is_running(self) -> bool:
         """Whether any process, this one included, is the embedding worker. Takes no lock."""
-        return self._database.read(lambda db: bool(value(db, _IS_LOCKED, self._key(None))))
+        return self._database.read(lambda db: bool(db.value(_IS_LOCKED, self._key(None))))
 
     def _key(self, namespace: str | None) -> str:
         """No namespace has an empty name, so the key of the worker is unique."""

@@ -51,7 +51,7 @@ class AskedLexicon:
         self._missing = {}
         terms = sendable(text for text, _ in self._asked["is"])
         sql = "SELECT term, 0::bigint, convert_to(term, 'UTF8') FROM terms "
-        known = (f"{sql}WHERE ns = %s AND term = ANY(%s) AND german > 0", ns, terms)
+        known = (f"{sql}WHERE ns = ? AND term = ANY(?) AND german > 0", ns, terms)
         ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
         return [known, *ends] if self._asked["is"] else ends
 
@@ -72,15 +72,15 @@ class AskedLexicon:
 _KINDS = ("is", "starting", "ending", "containing")
 _ASKED = (
     "SELECT asked, most::bigint, convert_to(term, 'UTF8') "
-    "FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
+    "FROM unnest(?::text[], ?::int[], ?::text[]) AS q (asked, most, bound)"
 )
 _SQL = {
-    "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
+    "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
     'AND term >= asked COLLATE "C" AND term < bound COLLATE "C" ORDER BY term LIMIT most) AS found',
-    "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
+    "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
     'AND reverse(term) COLLATE "C" >= reverse(asked) AND reverse(term) COLLATE "C" < bound '
     'ORDER BY reverse(term) COLLATE "C" LIMIT most) AS found',
-    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
+    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
     f'AND length(term) >= {LONG_TERM_LETTERS} AND term LIKE bound ORDER BY term COLLATE "C" LIMIT most) AS found',
 }
 

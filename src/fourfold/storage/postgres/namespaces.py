@@ -11,7 +11,7 @@ from psycopg.sql import Literal
 
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.index_log import Generation
-from fourfold.storage.postgres.sql import Db, rows, run
+from fourfold.storage.postgres.sql import Db
 from fourfold.storage.sql import namespaces as sql_namespaces
 
 _LANGUAGES = (
@@ -74,26 +74,24 @@ def found(answer: Sequence[Any], namespace: str) -> Namespace:
 
 
 def find(db: Db, namespace: str) -> Namespace:
-    return found(rows(db, f"{_SELECT} WHERE name = %s", namespace), namespace)
+    return found(db.rows(f"{_SELECT} WHERE name = ?", namespace), namespace)
 
 
 def everyone(db: Db) -> list[Namespace]:
-    return [Namespace.read(row) for row in rows(db, f"{_SELECT} ORDER BY name")]
+    return [Namespace.read(row) for row in db.rows(f"{_SELECT} ORDER BY name")]
 
 
 def create(db: Db, namespace: str) -> Namespace:
     """Creates and locks a namespace; locks it where another process has just created it."""
-    run(db, "INSERT INTO namespaces (name) VALUES (%s) ON CONFLICT DO NOTHING", namespace)
-    return found(rows(db, f"{_SELECT} WHERE name = %s FOR NO KEY UPDATE", namespace), namespace)
+    db.run("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING", namespace)
+    return found(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", namespace), namespace)
 
 
 def store(db: Db, ns: Namespace) -> None:
     """Writes the counters; the new `changes` tells every reader that something is new."""
     ns.changes += 1
-    run(
-        db,
-        "UPDATE namespaces SET items = %s, vectors = %s, windows = %s, tokens = %s, changes = %s, text_changes = %s, "
-        "vector_changes = %s, names = %s, fingerprint = %s, dimension = %s WHERE id = %s",
+    db.run("UPDATE namespaces SET items = ?, vectors = ?, windows = ?, tokens = ?, changes = ?, text_changes = ?, "
+        "vector_changes = ?, names = ?, fingerprint = ?, dimension = ? WHERE id = ?",
         ns.items, ns.vectors, ns.windows, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names,
         ns.fingerprint, ns.dimension, ns.id,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from fourfold.index.rows import NONE, Documents, Scored, term_hash
 from fourfold.storage.postgres import postings
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, together
+from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
 from fourfold.storage.sql.dialect import possible
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -46,7 +46,7 @@ def best(
     count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
     while True:
         ids, least = proposed.best(count)
-        found = Packed.read(rows(at.db, *_of_items(at.ns, ids, condition))[0])
+        found = Packed.read(at.db.rows(*_of_items(at.ns, ids, condition))[0])
         scored = joined(fresh, score(at.ns, query, found))
         if kth(scored.scores, limit) >= least:
             return scored
@@ -65,7 +65,7 @@ def proposing(at: PostgresSnapshot, terms: Iterable[str], condition: Condition) 
 def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition) -> Statement:
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
-    statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND item = ANY(%s::bigint[]){sql}"  # noqa: S608  (our own clauses)
+    statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = ? AND item = ANY(?::bigint[]){sql}"  # noqa: S608  (our own clauses)
     return packed((statement, ns.id, array(ids), *bindings), "hashes")
 
 
@@ -74,7 +74,7 @@ def newer(ns: Namespace, since: int, hashes: Iterable[int], condition: Condition
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     statement = (
-        f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND change > %s AND keys && %s::bigint[]{sql} LIMIT %s"  # noqa: S608  (our own clauses)
+        f"SELECT item, hashes FROM {source} WHERE texts.ns = ? AND change > ? AND keys && ?::bigint[]{sql} LIMIT ?"  # noqa: S608  (our own clauses)
     )
     keys = array(ns.id << 32 | hashed for hashed in hashes)
     return packed((statement, ns.id, since, keys, *bindings, _NEWER_ROWS), "hashes")

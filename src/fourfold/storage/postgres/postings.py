@@ -22,7 +22,7 @@ from fourfold.index.rows import term_hash
 from fourfold.storage.postgres import namespaces
 from fourfold.storage.postgres.database import LONG_SECONDS, Database
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, Packed, Statement, array, packed, rows, run, value
+from fourfold.storage.postgres.sql import Db, Packed, Statement, array, packed
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery, Word
@@ -108,12 +108,10 @@ def rarest(query: KeywordQuery, items: int, most_uses: int) -> list[Word]:
 
 def uses(ns: Namespace, hashes: Sequence[int], known: Mapping[int, Part]) -> Statement:
     """The uses of these terms in all parts, and the items of parts that are not known yet."""
-    sql = (
-        "SELECT part, term, uses FROM postings WHERE ns = %s AND (part = ANY(%s::bigint[]) AND term = ANY(%s::bigint[])"
-    )
+    sql = "SELECT part, term, uses FROM postings WHERE ns = ? AND (part = ANY(?::bigint[]) AND term = ANY(?::bigint[])"
     asked = (f"{sql})", ns.id, array(ns.parts), array(hashes))
     if lacking := [part for part in ns.parts if part not in known]:
-        asked = (f"{sql} OR part = ANY(%s::bigint[]) AND term = {_ROWS})", *asked[1:], array(lacking))
+        asked = (f"{sql} OR part = ANY(?::bigint[]) AND term = {_ROWS})", *asked[1:], array(lacking))
     return packed(asked, "uses", first="part", second="term")
 
 
@@ -190,8 +188,8 @@ def is_due(db: Db, ns: Namespace, tuning: Tuning, *, everything: bool) -> bool:
     if ns.items < tuning.postings_items or end(ns) == ns.text_changes:
         return False
     least = 1 if everything else tuning.postings_tail_texts
-    sql = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE ns = %s AND change > %s LIMIT %s) AS newer"
-    return value(db, sql, ns.id, end(ns), least) >= least
+    sql = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE ns = ? AND change > ? LIMIT ?) AS newer"
+    return db.value(sql, ns.id, end(ns), least) >= least
 
 
 def build(database: Database, namespace: str, tuning: Tuning, *, everything: bool) -> None:
@@ -215,13 +213,13 @@ def _remove_replaced(db: Db, ns: int) -> None:
 
     In a transaction of its own: the one that publishes a part has the namespace locked, which writers wait for.
     """
-    run(db, "SET LOCAL statement_timeout = 0")
-    sql = "DELETE FROM postings USING namespaces WHERE postings.ns = %s AND namespaces.id = %s AND part <> ALL(parts)"
-    run(db, sql, ns, ns)
+    db.run("SET LOCAL statement_timeout = 0")
+    sql = "DELETE FROM postings USING namespaces WHERE postings.ns = ? AND namespaces.id = ? AND part <> ALL(parts)"
+    db.run(sql, ns, ns)
 
 
 def _build_part(db: Db, ns: Namespace) -> None:
-    run(db, "SET LOCAL statement_timeout = 0")
+    db.run("SET LOCAL statement_timeout = 0")
     kept = _kept(db, ns)
     first = kept[-1] if kept else -1
     last = _last(db, ns, first)
@@ -231,17 +229,17 @@ def _build_part(db: Db, ns: Namespace) -> None:
     except UniqueViolation as error:
         raise busy from error
     published = [*kept, last]
-    sql = "UPDATE namespaces SET parts = %s::bigint[] WHERE id = %s AND parts = %s::bigint[]"
-    if not run(db, sql, published, ns.id, ns.parts):
+    sql = "UPDATE namespaces SET parts = ?::bigint[] WHERE id = ? AND parts = ?::bigint[]"
+    if not db.run(sql, published, ns.id, ns.parts):
         raise busy
 
 
 def _kept(db: Db, ns: Namespace) -> list[int]:
     """The parts that are kept next to a new one: those much larger than all later parts together."""
-    count = "SELECT count(*) FROM texts WHERE ns = %s AND change > %s AND change <= %s"
-    kept, size = list(ns.parts), value(db, count, ns.id, end(ns), ns.text_changes)
+    count = "SELECT count(*) FROM texts WHERE ns = ? AND change > ? AND change <= ?"
+    kept, size = list(ns.parts), db.value(count, ns.id, end(ns), ns.text_changes)
     while kept:
-        held = value(db, count, ns.id, kept[-2] if len(kept) > 1 else -1, kept[-1])
+        held = db.value(count, ns.id, kept[-2] if len(kept) > 1 else -1, kept[-1])
         if held > 2 * size or held + size > LARGEST_PART_TEXTS:
             break
         size += held
@@ -251,15 +249,14 @@ def _kept(db: Db, ns: Namespace) -> list[int]:
 
 def _last(db: Db, ns: Namespace, first: int) -> int:
     """The last change of a part that begins at this change."""
-    sql = "SELECT change FROM texts WHERE ns = %s AND change > %s ORDER BY change OFFSET %s LIMIT 1"
-    return value(db, sql, ns.id, first, LARGEST_PART_TEXTS - 1) or ns.text_changes
+    sql = "SELECT change FROM texts WHERE ns = ? AND change > ? ORDER BY change OFFSET ? LIMIT 1"
+    return db.value(sql, ns.id, first, LARGEST_PART_TEXTS - 1) or ns.text_changes
 
 
 def _collected(db: Db, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
     """The texts of some changes, and their terms one after the other."""
-    sql = "SELECT item, hashes FROM texts WHERE ns = %s AND change > %s AND change <= %s"
-    with db.cursor() as cursor:
-        found = cursor.execute(sql, (ns, first, last), binary=True).fetchall()
+    sql = "SELECT item, hashes FROM texts WHERE ns = ? AND change > ? AND change <= ?"
+    found = db.rows(sql, ns, first, last)
     ids = [item for item, _ in found]
     texts: list[bytes] = [hashed for _, hashed in found]
     lengths = np.array([len(text) // 4 for text in texts], np.uint32)
@@ -294,16 +291,16 @@ def _counted(owners: Pairs, terms: Numbers) -> tuple[Pairs, Bytes]:
 
 def drop(db: Db, ns: Namespace) -> None:
     """The caller has the namespace locked."""
-    run(db, "DELETE FROM postings WHERE ns = %s", ns.id)
-    run(db, "UPDATE namespaces SET parts = '{}' WHERE id = %s", ns.id)
+    db.run("DELETE FROM postings WHERE ns = ?", ns.id)
+    db.run("UPDATE namespaces SET parts = '{}' WHERE id = ?", ns.id)
 
 
 def is_sound(db: Db, ns: Namespace) -> bool:
     """Whether the parts have every text up to the last of their changes, as it is."""
-    sql = "SELECT term, uses FROM postings WHERE ns = %s AND part = %s"
+    sql = "SELECT term, uses FROM postings WHERE ns = ? AND part = ?"
     first = -1
     for number in ns.parts:
-        found = dict(rows(db, sql, ns.id, number))
+        found = dict(db.rows(sql, ns.id, number))
         if _ROWS not in found or not _holds(found, *_collected(db, ns.id, first, number)):
             return False
         first = number

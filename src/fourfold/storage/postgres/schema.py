@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.filters import facts
-from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
+from fourfold.storage.postgres.sql import Db
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572
@@ -237,11 +237,11 @@ ALTER TABLE postings ALTER COLUMN uses SET STORAGE EXTERNAL;
 
 def _refresh_facts(db: Db) -> None:
     """Metadata with lists or maps in the form that filters on nested keys and elements compare."""
-    sql = "SELECT id, metadata FROM items WHERE id > %s AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
+    sql = "SELECT id, metadata FROM items WHERE id > ? AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
     last = 0
-    while found := rows(db, sql, last):
+    while found := db.rows(sql, last):
         fresh = [(facts(json.loads(metadata)), item) for item, metadata in found]
-        run_many(db, "UPDATE items SET facts = %s::jsonb WHERE id = %s", fresh)
+        db.run_many("UPDATE items SET facts = ?::jsonb WHERE id = ?", fresh)
         last = found[-1][0]
 
 
@@ -357,15 +357,15 @@ def migrate(db: Db, schema: str) -> None:
     if _known_version(db, schema) == VERSION:
         return
     with db.transaction():
-        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, schema)
+        db.run("SELECT pg_advisory_xact_lock(?, hashtext(?))", _LOCK, schema)
         found = _known_version(db, schema)  # another server may have been quicker
         _prepare(db, schema)
         for step in _STEPS[found:VERSION]:
-            (run(db, step) if isinstance(step, str) else step(db))
-        run(db, "DELETE FROM fourfold_schema")
-        run(db, "INSERT INTO fourfold_schema VALUES (%s)", VERSION)
+            (db.run(step) if isinstance(step, str) else step(db))
+        db.run("DELETE FROM fourfold_schema")
+        db.run("INSERT INTO fourfold_schema VALUES (?)", VERSION)
         if not found:
-            run(db, "INSERT INTO settings VALUES ('analyser', %s)", ANALYSER_VERSION)
+            db.run("INSERT INTO settings VALUES ('analyser', ?)", ANALYSER_VERSION)
 
 
 def exists(db: Db, schema: str) -> bool:
@@ -378,15 +378,15 @@ def search_path(db: Db, schema: str) -> str:
         "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
         "WHERE extname = 'vector' AND nspname <> 'pg_catalog'"
     )
-    return ", ".join(dict.fromkeys([schema, "public", *column(db, sql)]))
+    return ", ".join(dict.fromkeys([schema, "public", *db.column(sql)]))
 
 
 def _known_version(db: Db, schema: str) -> int:
     # not to_regclass(), which may remember from before the lock that there was no such table
-    sql = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'fourfold_schema'"
-    if value(db, sql, schema) is None:
+    sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'fourfold_schema'"
+    if db.value(sql, schema) is None:
         return 0
-    found = value(db, f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
+    found = db.value(f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
     if found > VERSION:
         raise NewerSchema(
             f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
@@ -396,12 +396,12 @@ def _known_version(db: Db, schema: str) -> int:
 
 def _prepare(db: Db, schema: str) -> None:
     """Schema, extension and version table; an administrator may have made the first two."""
-    if value(db, "SELECT 1 FROM pg_namespace WHERE nspname = %s", schema) is None:
-        run(db, f"CREATE SCHEMA {schema}")
-    if value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
+    if db.value("SELECT 1 FROM pg_namespace WHERE nspname = ?", schema) is None:
+        db.run(f"CREATE SCHEMA {schema}")
+    if db.value("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
         raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
-    if value(db, "SELECT 1 FROM pg_extension WHERE extname = 'vector'") is None:
-        run(db, "SELECT pg_advisory_xact_lock(%s, 0)", _LOCK)  # one store of this database at a time
-        run(db, "CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-    run(db, f"SET LOCAL search_path = {search_path(db, schema)}")
-    run(db, "CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")
+    if db.value("SELECT 1 FROM pg_extension WHERE extname = 'vector'") is None:
+        db.run("SELECT pg_advisory_xact_lock(?, 0)", _LOCK)  # one store of this database at a time
+        db.run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+    db.run(f"SET LOCAL search_path = {search_path(db, schema)}")
+    db.run("CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")

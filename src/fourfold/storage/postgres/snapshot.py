@@ -168,12 +168,7 @@ class PostgresSnapshot:
             return sorted(found) if len(found) <= most else None
 
         narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
-        return (self.condition(filters) if narrow is None else ("", ())), narrow
-
-    def condition(self, filters: Filters) -> Condition:
-        """The filters as a condition of a statement with the placeholders of psycopg."""
-        sql, bindings = self.db.where(filters, self.ns.id)
-        return sql.replace("?", "%s"), bindings
+        return (self.db.where(filters, self.ns.id) if narrow is None else ("", ())), narrow
 
 
 T = TypeVar("T")

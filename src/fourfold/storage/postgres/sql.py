@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import psycopg
@@ -24,56 +24,18 @@ Answer: TypeAlias = tuple[str, int, bytes]
 """A row of the statements that a keyword or vector search sends together."""
 
 
-def rows(db: Db, sql: str, *bindings: Any) -> list[Any]:
-    """All rows, as tuples."""
-    try:
-        return db.execute(cast("LiteralString", sql), bindings or None, binary=True).fetchall()
-    except psycopg.Error as error:
-        raise db.failure(error) from error
-
-
 def together(db: Db, statements: Sequence[Statement]) -> list[list[Any]]:
     """The rows of several statements that have the same columns, in one round trip.
 
     (A pipeline of psycopg needs one round trip, too, but several times the CPU time.)
     """
     if len(statements) <= 1:
-        return [rows(db, *statement) for statement in statements]
+        return [db.rows(*statement) for statement in statements]
     parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))  # noqa: S608  (our own clauses)
     found: list[list[Any]] = [[] for _ in statements]
-    for row in rows(db, " UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
+    for row in db.rows(" UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
         found[row[0]].append(row[1:])
     return found
-
-
-def column(db: Db, sql: str, *bindings: Any) -> list[Any]:
-    """The first column of all rows."""
-    return [row[0] for row in rows(db, sql, *bindings)]
-
-
-def value(db: Db, sql: str, *bindings: Any) -> Any:
-    """The first column of the first row, or None."""
-    found = rows(db, sql, *bindings)
-    return found[0][0] if found else None
-
-
-def run(db: Db, sql: str, *bindings: Any) -> int:
-    """Executes a statement; returns how many rows it changed."""
-    try:
-        return db.execute(cast("LiteralString", sql), bindings or None).rowcount
-    except psycopg.Error as error:
-        raise db.failure(error) from error
-
-
-def run_many(db: Db, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
-    """Executes a statement for many rows, without waiting for the result of each."""
-    if not bindings:
-        return
-    try:
-        with db.cursor() as cursor:
-            cursor.executemany(cast("LiteralString", sql), bindings)
-    except psycopg.Error as error:
-        raise db.failure(error) from error
 
 
 def copy_rows(db: Db, table: str, data: Iterable[bytes]) -> None:

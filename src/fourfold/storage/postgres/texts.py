@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, run, run_many
+from fourfold.storage.postgres.sql import Db
 from fourfold.text.analysis import analyse_item
 
 if TYPE_CHECKING:
@@ -67,21 +67,18 @@ def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
     moved = sorted((term, *counts) for term, counts in by_term.items() if any(counts))
     if not moved:
         return
-    run(
-        db,
-        "INSERT INTO terms SELECT %s, * FROM unnest(%s::text[], %s::int[], %s::int[]) ON CONFLICT (ns, term) "
+    db.run("INSERT INTO terms SELECT ?, * FROM unnest(?::text[], ?::int[], ?::int[]) ON CONFLICT (ns, term) "
         "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
         ns, *map(list, zip(*moved, strict=True)),
     )  # fmt: skip
     lost = [term for term, items, _ in moved if items < 0]
     if lost:
-        run(db, "DELETE FROM terms WHERE ns = %s AND term = ANY(%s) AND items <= 0", ns, lost)
+        db.run("DELETE FROM terms WHERE ns = ? AND term = ANY(?) AND items <= 0", ns, lost)
 
 
 def _store(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
-    run_many(
-        db,
-        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[], %s) ON CONFLICT (item) DO UPDATE SET "
+    db.run_many(
+        "INSERT INTO texts VALUES (?, ?, ?, ?, ?::bigint[], ?) ON CONFLICT (item) DO UPDATE SET "
         "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
         [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found), ns.text_changes) for item, found in hashed],
     )

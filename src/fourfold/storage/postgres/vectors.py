@@ -19,17 +19,7 @@ from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, find
-from fourfold.storage.postgres.sql import (
-    Db,
-    Packed,
-    Statement,
-    array,
-    copy_rows,
-    packed,
-    rows,
-    run,
-    value,
-)
+from fourfold.storage.postgres.sql import Db, Packed, Statement, array, copy_rows, packed
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sql.dialect import possible
 
@@ -71,11 +61,11 @@ def insert(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]])
 def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
     """Removes the vectors of items, and takes the items from the queue, in one round trip."""
     sql = (
-        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(%s::bigint[]) RETURNING part), "
-        "left_ AS (DELETE FROM waiting WHERE item = ANY(%s::bigint[])) "
+        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(?::bigint[]) RETURNING part), "
+        "left_ AS (DELETE FROM waiting WHERE item = ANY(?::bigint[])) "
         "SELECT count(*), count(*) FILTER (WHERE part > 0) FROM gone"
     )
-    ((gone, windows),) = rows(db, sql, list(items), list(items)) if items else [(0, 0)]
+    ((gone, windows),) = db.rows(sql, list(items), list(items)) if items else [(0, 0)]
     if gone:
         ns.vectors -= gone - windows
         ns.windows -= windows
@@ -210,12 +200,12 @@ class VectorSearch:
 
     def _sample(self) -> Sample:
         ns = self._at.ns
-        sql = "SELECT item, v FROM vectors WHERE ns = %s AND sample < %s"
+        sql = "SELECT item, v FROM vectors WHERE ns = ? AND sample < ?"
         found = self._read(_sent((sql, ns.id, sample_bound(ns.vectors))))
         return Sample(matrix(found.content, ns.dimension or 0))
 
     def _read(self, statement: Statement) -> Packed:
-        return Packed.read(rows(self._at.db, *statement)[0])
+        return Packed.read(self._at.db.rows(*statement)[0])
 
 
 def matrix(content: bytes | memoryview, dimension: int) -> Matrix:
@@ -238,19 +228,19 @@ def scored(found: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
 
 def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition = ("", ())) -> Statement:
     sql, bindings = condition
-    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql}"  # noqa: S608  (our own clauses)
+    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = ? AND item = ANY(?::bigint[]){sql}"  # noqa: S608  (our own clauses)
     return _sent((statement, ns.id, array(possible(ids)), *bindings))
 
 
 def _among(ns: Namespace, query: Vector, ids: Sequence[int], limit: int, condition: Condition = ("", ())) -> Statement:
     """The nearest of some items and a few more, compared by the server in full precision."""
     sql, bindings = condition
-    chosen = f"{_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql}"
-    statement = f"SELECT item, v FROM {chosen} ORDER BY v <=> %s::vector, item LIMIT %s"  # noqa: S608  (our own clauses)
+    chosen = f"{_source(sql)} WHERE vectors.ns = ? AND item = ANY(?::bigint[]){sql}"
+    statement = f"SELECT item, v FROM {chosen} ORDER BY v <=> ?::vector, item LIMIT ?"  # noqa: S608  (our own clauses)
     if ns.windows:
         statement = (
             f"SELECT item, v FROM vectors WHERE item IN (SELECT item FROM {chosen} "  # noqa: S608  (our own clauses)
-            "GROUP BY item ORDER BY min(v <=> %s::vector), item LIMIT %s)"
+            "GROUP BY item ORDER BY min(v <=> ?::vector), item LIMIT ?)"
         )
     return _sent((statement, ns.id, array(possible(ids)), *bindings, spelled(query), _more(limit) + 10))
 
@@ -289,8 +279,8 @@ def proposal(ns: Namespace, query: Vector, limit: int, tuning: Tuning, condition
     """Proposes a few more than asked for. Its expression is that of the index, which then serves it."""
     sql, bindings = condition
     indexed = is_indexable(ns, tuning)
-    distance = f"{_expression(ns)} <=> %s::halfvec({ns.dimension})" if indexed else "v <=> %s::vector"
-    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance} LIMIT %s"  # noqa: S608  (our own clauses)
+    distance = f"{_expression(ns)} <=> ?::halfvec({ns.dimension})" if indexed else "v <=> ?::vector"
+    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance} LIMIT ?"  # noqa: S608  (our own clauses)
     return _sent((statement, *bindings, spelled(query), _more(limit)))
 
 
@@ -314,8 +304,8 @@ def index_name(ns: Namespace) -> str:
 def lacks_index(db: Db, ns: Namespace, tuning: Tuning) -> bool:
     if not is_indexable(ns, tuning):
         return False
-    sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
-    return value(db, sql, index_name(ns)) is None
+    sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(?) AND indisvalid"
+    return db.value(sql, index_name(ns)) is None
 
 
 def index(database: Database, namespace: str, tuning: Tuning) -> None:
@@ -324,23 +314,22 @@ def index(database: Database, namespace: str, tuning: Tuning) -> None:
         ns = find(db, namespace)
         if not lacks_index(db, ns, tuning):
             return
-        while not value(db, "SELECT pg_try_advisory_lock(%s)", _BUILDING):
+        while not db.value("SELECT pg_try_advisory_lock(?)", _BUILDING):
             time.sleep(_RETRY_SECONDS)  # without waiting inside a statement: the other process waits for these to end
         try:
             _build_index(db, ns)
         finally:
             if not db.closed:
-                run(db, "SELECT pg_advisory_unlock(%s)", _BUILDING)
+                db.run("SELECT pg_advisory_unlock(?)", _BUILDING)
 
 
 def _build_index(db: Db, ns: Namespace) -> None:
     """Does not block readers and writers; removes what an interrupted attempt left behind."""
-    stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, %s)"
-    for (name,) in rows(db, stale, f"vectors_{ns.id}_"):
-        run(db, f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-    run(
-        db,
+    stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, ?)"
+    for (name,) in db.rows(stale, f"vectors_{ns.id}_"):
+        db.run(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    db.run(
         f"CREATE INDEX CONCURRENTLY {index_name(ns)} ON vectors USING hnsw "
         f"({_expression(ns)} halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE ns = {ns.id}",
     )
-    run(db, "ANALYZE vectors")
+    db.run("ANALYZE vectors")

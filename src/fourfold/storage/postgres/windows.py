@@ -9,7 +9,7 @@ from fourfold.embed.windows import Windows, flaw
 from fourfold.retrieval import Part
 from fourfold.storage.parts import nearest_part
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, rows
+from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.vectors import matrix
 from fourfold.storage.sql.dialect import possible
 
@@ -23,8 +23,8 @@ _BODY = "CASE WHEN text = '' THEN title ELSE text END"
 def stored(db: Db, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
     """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
     found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
-    sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(%s::bigint[]) ORDER BY item, part"
-    for item, *row in rows(db, sql, list(items)):
+    sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(?::bigint[]) ORDER BY item, part"
+    for item, *row in db.rows(sql, list(items)):
         found.setdefault(item, []).append((row[0], row[1], row[2]))
     made: dict[int, Vector | Windows] = {}
     for item, windows in found.items():
@@ -39,10 +39,10 @@ def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequenc
     if not ns.windows:
         return {}
     sql = (
-        f"SELECT id, char_length({_BODY}) FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) "  # noqa: S608  (constants)
+        f"SELECT id, char_length({_BODY}) FROM items WHERE ns = ? AND id = ANY(?::bigint[]) "  # noqa: S608  (constants)
         "AND EXISTS (SELECT 1 FROM vectors WHERE item = id AND part > 0)"
     )
-    lengths = dict(rows(db, sql, ns.id, possible(ids)))
+    lengths = dict(db.rows(sql, ns.id, possible(ids)))
     known = stored(db, ns.dimension, list(lengths))
     return {
         item: nearest_part(windows, queries, lengths[item])
@@ -60,7 +60,7 @@ def flawed(db: Db) -> list[int]:
     )
     return [
         item
-        for item, parts, starts, ends, characters in rows(db, sql)
+        for item, parts, starts, ends, characters in db.rows(sql)
         if parts != list(range(len(parts)))
         or None in (*starts, *ends)
         or flaw(list(zip(starts, ends, strict=True)), characters) is not None

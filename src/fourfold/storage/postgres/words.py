@@ -23,7 +23,7 @@ from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_items, score
-from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, together
+from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
 from fourfold.storage.sql.dialect import sendable
 from fourfold.text import bm25
 from fourfold.text.code import MARKERS, code_share
@@ -51,7 +51,7 @@ class KeywordSearch:
             return Ranking(notes=query.notes)
         condition, narrow = (_ANYTHING, None) if unfiltered else self._at.narrowed(filters)
         if narrow is not None:
-            found = Packed.read(rows(self._at.db, *of_items(self._at.ns, narrow))[0])
+            found = Packed.read(self._at.db.rows(*of_items(self._at.ns, narrow))[0])
             scored = score(self._at.ns, query, found)
         elif indexed and (engine := self._of_index(query, limit, filters, condition)) is not None:
             scored = engine
@@ -70,7 +70,7 @@ class KeywordSearch:
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         """BM25 and coverage of these items; zeros where no word matches."""
         query, _ = self._query(text, None)
-        found = Packed.read(rows(self._at.db, *of_items(self._at.ns, ids))[0])
+        found = Packed.read(self._at.db.rows(*of_items(self._at.ns, ids))[0])
         return score(self._at.ns, query, found).ranking(query)
 
     def query(self, text: str) -> KeywordQuery:
@@ -104,7 +104,7 @@ class KeywordSearch:
         while (proposed := candidates.match(query, count, filters)) is not None:
             ids = [*proposed, *(candidates.tail or ())]
             statement = of_terms(self._at.ns, ids, query.terms, condition)
-            scored = score(self._at.ns, query, Packed.read(rows(self._at.db, *statement)[0]))
+            scored = score(self._at.ns, query, Packed.read(self._at.db.rows(*statement)[0]))
             kept = np.count_nonzero(np.isin(scored.ids, proposed))  # newer rows do not show how many the filter removed
             if kept >= limit or len(proposed) < count:
                 return scored
@@ -118,7 +118,7 @@ class KeywordSearch:
         at, scored = self._at, NOTHING
         for words, left in stages(query, at.ns.items, at.tuning.first_stage_uses):
             statement = proposal(at.ns, words, condition, MOST_ROWS - len(scored.ids))
-            found = Packed.read(rows(at.db, *statement)[0])
+            found = Packed.read(at.db.rows(*statement)[0])
             scored = joined(scored, score(at.ns, query, found))
             if kth(scored.scores, limit) > left or len(scored.ids) >= MOST_ROWS:
                 break
@@ -163,7 +163,7 @@ class Preparation:
         return self._lexicon.is_complete and not self._missing
 
     def questions(self) -> list[Statement]:
-        sql = "SELECT term, items::bigint, NULL::bytea FROM terms WHERE ns = %s AND term = ANY(%s)"
+        sql = "SELECT term, items::bigint, NULL::bytea FROM terms WHERE ns = ? AND term = ANY(?)"
         asked = dict.fromkeys([*self._missing, *self._markers])
         return [(sql, self._ns.id, sendable(asked)), *self._lexicon.questions(self._ns.id)]
 
@@ -199,7 +199,7 @@ def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: i
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     keys = sorted({ns.id << 32 | term_hash(term) for word in words for term in word.terms})
-    statement = f"SELECT item, hashes FROM {source} WHERE keys && %s::bigint[] AND texts.ns = %s{sql} LIMIT %s"  # noqa: S608  (our own clauses)
+    statement = f"SELECT item, hashes FROM {source} WHERE keys && ?::bigint[] AND texts.ns = ?{sql} LIMIT ?"  # noqa: S608  (our own clauses)
     return packed((statement, array(keys), ns.id, *bindings, most), "hashes")
 
 
@@ -209,7 +209,7 @@ def of_terms(ns: Namespace, ids: Iterable[int], terms: Iterable[str], condition:
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     keys = array(sorted(ns.id << 32 | term_hash(term) for term in terms))
     statement = (
-        f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND item = ANY(%s::bigint[]) "  # noqa: S608  (our own clauses)
-        f"AND (keys && %s::bigint[]) IS TRUE{sql}"
+        f"SELECT item, hashes FROM {source} WHERE texts.ns = ? AND item = ANY(?::bigint[]) "  # noqa: S608  (our own clauses)
+        f"AND (keys && ?::bigint[]) IS TRUE{sql}"
     )
     return packed((statement, ns.id, array(ids), keys, *bindings), "hashes")
