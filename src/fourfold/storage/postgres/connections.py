@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from fourfold import limits
 from fourfold.limits import HUB, WALK_EDGES
-from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
+from fourfold.model import Filters, NodeSummary
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
 from fourfold.storage.postgres.sql import Db, together
 from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
-from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
-from fourfold.storage.values import NeighborQuery, TagUse
+from fourfold.storage.sql.reading import GraphReader
+from fourfold.storage.values import TagUse
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
@@ -127,8 +127,9 @@ def _few(items: Items) -> Items:
 # ---------------------------------------------------------------- the facet of a snapshot
 
 
-class GraphReader:
+class PostgresGraph(GraphReader):
     def __init__(self, at: PostgresSnapshot) -> None:
+        super().__init__(at)
         self._at = at
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
@@ -165,19 +166,6 @@ class GraphReader:
         chosen = () if among is None else ([*among],)
         found = self._at.db.rows(sql, self._at.ns.id, *chosen, like, like, limit, offset)
         return [NodeSummary(*row) for row in found]
-
-    def nodes_of(self, item: int) -> Sequence[int]:
-        return linked_nodes(self._at.db, item)
-
-    def view(self, name: str, label: str | None, limit: int) -> NodeView:
-        return view(self._at.db, graph.required(self._at.db, self._at.ns.id, name, label), limit)
-
-    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        return neighbors(self._at.db, graph.required(self._at.db, self._at.ns.id, wanted.name, wanted.label), wanted)
-
-    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
-        ends = [graph.required(self._at.db, self._at.ns.id, name) for name in (start, goal)]
-        return find_path(self._at.db, ends[0], ends[1], max_depth)
 
 
 # ---------------------------------------------------------------- tags

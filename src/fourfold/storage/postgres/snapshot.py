@@ -16,7 +16,7 @@ from fourfold.ranking.fusion import Expansion
 from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
-from fourfold.storage.postgres.connections import GraphReader, TagUses
+from fourfold.storage.postgres.connections import PostgresGraph, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import Candidates, Index
@@ -71,7 +71,7 @@ class PostgresSnapshot:
         self.rows = ItemReader(self)
         self.words = KeywordSearch(self)
         self.vectors = VectorSearch(self)
-        self.graph = GraphReader(self)
+        self.graph = PostgresGraph(self)
         self.tags = TagUses(self)
 
     def _begun(self) -> tuple[Connection, namespaces.Namespace]:

@@ -1,13 +1,75 @@
-"""One write to one namespace: a transaction that has the namespace's row locked."""
+"""One write to one namespace, whose row is locked: what differs from SQLite's tags, vectors, texts and names."""
 
 from __future__ import annotations
 
-from fourfold.storage.postgres import namespaces
-from fourfold.storage.postgres.items import PostgresItems
-from fourfold.storage.postgres.links import PostgresLinkRows
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fourfold.index.rows import term_hash
+from fourfold.index.source import TextRow
+from fourfold.storage.codec import digest
+from fourfold.storage.linking import name_terms
+from fourfold.storage.postgres import namespaces, texts, vectors, windows
+from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db
+from fourfold.storage.postgres.texts import Text
+from fourfold.storage.sql.dialect import sendable
+from fourfold.storage.sql.items import ItemTable
+from fourfold.storage.sql.links import SqlLinkRows
+from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
+
+if TYPE_CHECKING:
+    from fourfold.embed.windows import Windows
+    from fourfold.model import Vector
+
+
+class PostgresItems(ItemTable[Db, Namespace]):
+    more_columns: ClassVar[Mapping[str, str]] = {"facts": "?::jsonb"}
+
+    def _more_values(self, row: Row) -> tuple[Any, ...]:
+        return (facts(row.metadata),)
+
+    def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
+        return windows.stored(self.db, self.ns.dimension, items)
+
+    def _drop_vectors(self, items: Sequence[int]) -> None:
+        vectors.drop(self.db, self.ns, items)
+
+    def _insert_vectors(self, given: Sequence[tuple[int, Vector | Windows]]) -> None:
+        vectors.insert(self.db, self.ns, given)
+
+    def _insert_tags(self, rows: Sequence[Row]) -> None:
+        tagged = [(row.id, self.ns.id, folded, name) for row in rows for folded, name in row.tags.items()]
+        self.db.run_many("INSERT INTO item_tags VALUES (?, ?, ?, ?)", tagged)
+
+    def _index_texts(self, old: Sequence[TextRow], new: Sequence[TextRow]) -> None:
+        texts.write(self.db, self.ns, [Text(*row) for row in old], [Text(*row) for row in new])
+
+    def _remove(self, items: Sequence[int]) -> None:
+        """Also drops the states of the files of which these items are chunks; SQLite has a trigger for that."""
+        chunks = f"SELECT path FROM items WHERE id {self.db.any_id} AND key IS NULL AND path IS NOT NULL"  # noqa: S608  (constants)
+        self.db.run(f"DELETE FROM files WHERE ns = ? AND path IN ({chunks})", self.ns.id, self.db.ids(items))  # noqa: S608  (our own clauses)
+        super()._remove(items)
+
+
+class PostgresLinkRows(SqlLinkRows):
+    def __init__(self, db: Db, ns: Namespace) -> None:
+        super().__init__(db, ns)
+        self._languages = tuple(ns.languages)
+
+    def names_beginning(self, words: set[str], pairs: set[str]) -> list[str]:
+        sql = "SELECT folded FROM names WHERE ns = ? AND opening = ANY(?::bytea[])"
+        return self._db.column(sql, self._ns.id, [digest(start) for start in words | pairs])
+
+    def may_mention(self, name: str) -> list[int]:
+        groups = [sendable(group) for group in name_terms(name, self._languages)]
+        keys = [[self._ns.id << 32 | term_hash(term) for term in group] for group in groups]
+        if not keys:
+            return self._db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self._ns.id)
+        held = " AND ".join(["keys && ?::bigint[]"] * len(keys))
+        return self._db.column(f"SELECT item FROM texts WHERE {held} ORDER BY item", *keys)  # noqa: S608  (our own clauses)
 
 
 class PostgresTransaction(SqlTransaction[Db, Namespace]):

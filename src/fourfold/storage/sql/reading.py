@@ -1,4 +1,4 @@
-"""The items of a namespace as a snapshot reads them."""
+"""Items and the graph of a namespace as a snapshot reads them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters, Item
+from fourfold.model import Edge, Filters, Item, Neighbor, NodeView, Page
 from fourfold.storage import versioning
 from fourfold.storage.codec import micros, optional_moment
-from fourfold.storage.sql import files
+from fourfold.storage.sql import files, graph
 from fourfold.storage.sql.dialect import Db, possible
+from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.values import Size, Vocabulary
+from fourfold.storage.values import NeighborQuery, Size, Vocabulary
 
 
 class SqlSnapshot(Protocol):
@@ -127,3 +128,24 @@ class ItemReader:
         known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
         sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
         return dict(db.rows(sql, self._at.number))
+
+
+class GraphReader:
+    """What both databases read from the graph by the same statements."""
+
+    def __init__(self, at: SqlSnapshot) -> None:
+        self._at = at
+
+    def nodes_of(self, item: int) -> Sequence[int]:
+        return linked_nodes(self._at.db, item)
+
+    def view(self, name: str, label: str | None, limit: int) -> NodeView:
+        return view(self._at.db, graph.required(self._at.db, self._at.number, name, label), limit)
+
+    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
+        node = graph.required(self._at.db, self._at.number, wanted.name, wanted.label)
+        return neighbors(self._at.db, node, wanted)
+
+    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
+        first, last = (graph.required(self._at.db, self._at.number, name) for name in (start, goal))
+        return find_path(self._at.db, first, last, max_depth)

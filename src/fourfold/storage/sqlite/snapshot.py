@@ -22,19 +22,18 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Edge, Filters, Neighbor, NodeSummary, NodeView, Page, Space
+from fourfold.model import NO_FILTERS, Filters, NodeSummary, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.sql import files, graph, queue
-from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.raw import RawRecords
-from fourfold.storage.sql.reading import ItemReader
+from fourfold.storage.sql.reading import GraphReader, ItemReader
 from fourfold.storage.sqlite import connections, namespaces, vectors
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
-from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse
+from fourfold.storage.values import FileRow, Hidden, PendingText, Size, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task
@@ -259,8 +258,9 @@ class SqliteVectors:
         return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
 
 
-class SqliteGraph:
+class SqliteGraph(GraphReader):
     def __init__(self, at: SqliteSnapshot) -> None:
+        super().__init__(at)
         self._at = at
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
@@ -291,20 +291,6 @@ class SqliteGraph:
         db = self._at.db
         chosen = () if among is None else (db.ids(among),)
         return [NodeSummary(*row) for row in db.rows(sql, self._at.ns, *chosen, like, like, limit, offset)]
-
-    def nodes_of(self, item: int) -> Sequence[int]:
-        return linked_nodes(self._at.db, item)
-
-    def view(self, name: str, label: str | None, limit: int) -> NodeView:
-        return view(self._at.db, graph.required(self._at.db, self._at.ns, name, label), limit)
-
-    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        node = graph.required(self._at.db, self._at.ns, wanted.name, wanted.label)
-        return neighbors(self._at.db, node, wanted)
-
-    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
-        first, last = (graph.required(self._at.db, self._at.ns, name) for name in (start, goal))
-        return find_path(self._at.db, first, last, max_depth)
 
 
 class SqliteTags:
