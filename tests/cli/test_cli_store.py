@@ -101,13 +101,14 @@ def test_list_is_newest_first_filtered_and_paged(cli: Cli) -> None:
 @pytest.mark.spec("B13")
 def test_forget_by_tag_names_the_count_and_requires_a_confirmation(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        add(cli, f"note {number}", "--tag", "old")
+        add(cli, f"value {number}", "--tag", "old", "--subject", "Maria", "--attribute", "home")
+    assert len(cli("list").out.splitlines()) == 1
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     refused = cli("forget", "--tag", "old")
     assert (refused.code, refused.out) == (1, "")
     assert "3 items" in refused.err
     assert "--yes" in refused.err
-    assert len(cli("list").out.splitlines()) == 3
+    assert len(cli("list").out.splitlines()) == 1
     assert cli("forget", "--tag", "old", "--yes").out == "forgot 3 items\n"
     assert cli("list").out == ""
     assert cli("forget", "--tag", "old").out == "forgot 0 items\n"

@@ -215,6 +215,11 @@ def test_bulk_deletion_counts_before_it_deletes(client: httpx.Client) -> None:
     wanted = {"filters": {"tags": ["old"]}}
     assert client.post(f"{base}/items:delete", json=wanted).json() == {"matched": 5, "deleted": 0, "dry_run": True}
     assert client.post(f"{base}/items:delete", json={**wanted, "dry_run": False}).json()["deleted"] == 5
+    for text in ("in Bonn", "in Rome", "in Oslo"):
+        client.post(f"{base}/items", json={"text": text, "subject": "Maria", "attribute": "home", "tags": ["old"]})
+    assert client.post(f"{base}/items:delete", json=wanted).json()["matched"] == 3
+    gone = client.post(f"{base}/items:delete", json={**wanted, "dry_run": False}).json()
+    assert gone == {"matched": 3, "deleted": 3, "dry_run": False}
 
 
 TYPED = {"content-type": "application/jsonl"}

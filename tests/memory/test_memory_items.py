@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -370,6 +371,31 @@ def test_namespaces_are_listed_and_forgetting_by_path_counts_first(opened: Opene
     assert memory.count(old) == 3
     assert memory.forget_matching(old) == 3
     assert memory.namespaces() == [("default", 3), ("private", 1)]
+
+
+@pytest.mark.spec("B13")
+def test_a_dry_run_counts_what_will_go_and_removes_nothing(memory: Memory) -> None:
+    for value in ("Bonn", "Rome", "Oslo"):
+        memory.add(NewItem(f"Maria lives in {value}", subject="Maria", attribute="address", tags=("home",)))
+    soon = datetime.now(UTC) + timedelta(milliseconds=1)
+    memory.add(NewItem("gone soon", expires_at=soon, tags=("home",)))
+    home = Filters(tags=("home",))
+    planned = memory.forget_matching(home, dry_run=True)
+    assert planned == memory.forget_matching(home, dry_run=True) == 4
+    assert memory.forget_matching(home) == planned
+    note = memory.add("a note").id
+    assert memory.forget([note, note], dry_run=True) == 1
+    assert memory.forget([note, note]) == 1
+
+
+def test_items_that_stop_matching_before_they_are_removed_stay(memory: Memory) -> None:
+    kept = memory.add(NewItem("kept", tags=("old",)))
+    with concurrent.futures.ThreadPoolExecutor() as pool, memory.store.transaction(memory.namespace) as tx:
+        removing = pool.submit(memory.forget_matching, Filters(tags=("old",)))
+        assert not concurrent.futures.wait([removing], timeout=0.2).done
+        tx.items.patch(kept.id, ItemPatch(remove_tags=("old",), add_tags=("new",)), datetime.now(UTC))
+    assert removing.result() == 0
+    assert memory.count() == 1
 
 
 def test_adding_from_many_threads_at_once_stores_every_item(memory: Memory) -> None:

@@ -220,7 +220,7 @@ def forget(
 
 
 def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
-    count = memory.count(filters)
+    count = memory.forget_matching(filters, dry_run=True)
     if count == 0:
         for line in memory.unknown_names(filters):
             warn(line)

@@ -205,17 +205,21 @@ class RemoteMemory:
     def unknown_names(self, filters: GivenFilters) -> list[str]:
         return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["notes"]
 
-    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
+    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None, dry_run: bool = False) -> int:
         if expected is not None:
             if len(ids) != 1:
                 raise NotOffered("a server compares one item at a time", "Forget the expected item alone")
-            self._call("DELETE", f"/items/{quoted(ids[0])}", headers=self._if_match(expected))
-            return 1
-        return self._call("POST", "/items:delete", {"ids": list(ids), "dry_run": False})["deleted"]
+            if not dry_run:
+                self._call("DELETE", f"/items/{quoted(ids[0])}", headers=self._if_match(expected))
+                return 1
+        return self._delete({"ids": list(ids)}, dry_run=dry_run)
 
-    def forget_matching(self, filters: GivenFilters) -> int:
-        body = {"filters": forms.filter_form(filters) or {}, "dry_run": False}
-        return self._call("POST", "/items:delete", body)["deleted"]
+    def forget_matching(self, filters: GivenFilters, *, dry_run: bool = False) -> int:
+        return self._delete({"filters": forms.filter_form(filters) or {}}, dry_run=dry_run)
+
+    def _delete(self, chosen: dict[str, Json], *, dry_run: bool) -> int:
+        answer = self._call("POST", "/items:delete", {**chosen, "dry_run": dry_run})
+        return answer["matched" if dry_run else "deleted"]
 
     def add_raw(
         self,

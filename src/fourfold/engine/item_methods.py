@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,24 +173,35 @@ class ItemMethods(OpenStore):
         with self._reading() as snapshot:
             return snapshot.rows.count(visible(snapshot, checked, now()))
 
-    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
+    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None, dry_run: bool = False) -> int:
         """Removes items; NotFound, and nothing removed, if one of them does not exist.
 
         `expected`: one of them as the caller knows it; Conflict, and nothing removed, if it is stored otherwise.
+        `dry_run`: counts what would go, and removes nothing.
         """
-        with self._reading() as snapshot:
-            items = self._items(snapshot, ids)
-        with self._writing() as tx:
-            self._require_unchanged(expected)
-            return tx.items.forget([item.id for item in items])
+        return self._forget(
+            lambda snapshot: [item.id for item in self._items(snapshot, ids)], expected, dry_run=dry_run
+        )
 
-    def forget_matching(self, filters: GivenFilters) -> int:
+    def forget_matching(self, filters: GivenFilters, *, dry_run: bool = False) -> int:
+        """Removes all items that a filter matches, also superseded and expired ones.
+
+        `dry_run`: counts what would go, and removes nothing.
+        """
         checked = rules.checked_filters(filters)
         if checked == NO_FILTERS:
             raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
-        with self._reading() as snapshot:
-            ids = snapshot.rows.ids(checked)
+        return self._forget(lambda snapshot: snapshot.rows.ids(checked), None, dry_run=dry_run)
+
+    def _forget(self, chosen: Callable[[Snapshot], Sequence[int]], expected: Item | None, *, dry_run: bool) -> int:
+        """One choice for the count and for the removal, which makes it inside its transaction."""
+        if dry_run:
+            with self._reading() as snapshot:
+                return len(set(chosen(snapshot)))
         with self._writing() as tx:
+            self._require_unchanged(expected)
+            with self._reading() as snapshot:
+                ids = chosen(snapshot)
             return tx.items.forget(ids)
 
     def unknown_names(self, filters: GivenFilters) -> list[str]:

@@ -190,21 +190,18 @@ def delete_many(memory: InNamespace, body: models.DeleteRequest, begun: Begun) -
         raise InvalidQuery("give ids or filters", "One of them, not both")
     if body.ids is not None:
         try:
-            found = memory.get(body.ids)
+            count = memory.forget(body.ids, dry_run=body.dry_run)
         except NotFound:
             if begun is None or body.dry_run:
                 raise
-            count = len(body.ids)  # the interrupted attempt has deleted them, all or none
-            return reply({"matched": count, "deleted": count, "dry_run": False})
-        deleted = 0 if body.dry_run or not found else memory.forget(body.ids)
-        return reply({"matched": len(found), "deleted": deleted, "dry_run": body.dry_run})
-    require("admin")
-    filters = models.given_filters(body.filters)
-    if filters.condition is None:
-        raise InvalidQuery("the filters are empty", "Say which items to delete")
-    matched = memory.count(filters)
-    deleted = 0 if body.dry_run else memory.forget_matching(filters)
-    return reply({"matched": matched, "deleted": deleted, "dry_run": body.dry_run})
+            count = len(set(body.ids))  # the interrupted attempt has deleted them, all or none
+    else:
+        require("admin")
+        filters = models.given_filters(body.filters)
+        if filters.condition is None:
+            raise InvalidQuery("the filters are empty", "Say which items to delete")
+        count = memory.forget_matching(filters, dry_run=body.dry_run)
+    return reply({"matched": count, "deleted": 0 if body.dry_run else count, "dry_run": body.dry_run})
 
 
 # ---------------------------------------------------------------- raw records
