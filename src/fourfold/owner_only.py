@@ -1,20 +1,43 @@
 """Files and folders that only their owner can read or write, whatever the umask.
 
 All files with stored content are created through this module, with mode 0600, and folders with 0700. Windows has no
-such modes; there the access list of the folder applies.
+such modes; there the access list of the folder applies. A name that a user chose becomes a file by `file_name` only.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote
 
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _GROUP_AND_OTHERS = 0o077
+_NAME_CHARACTERS = 120
+_UNSAFE = re.compile(rb"[^a-z0-9_-]|^(?=(con|prn|aux|nul|com[0-9]|lpt[0-9])$).")
+"""Characters that are escaped, and the first one of names that are devices on Windows."""
+
+
+def file_name(name: str) -> str:
+    """The name of a file or folder for any name, another one for each, on every system.
+
+    Capitals are escaped, too: some systems do not tell them apart. A long name ends in a hash.
+    """
+    escaped = _UNSAFE.sub(lambda found: b"%%%02x" % found[0][0], name.encode()).decode()
+    if len(escaped) <= _NAME_CHARACTERS:
+        return escaped
+    return f"{escaped[: _NAME_CHARACTERS // 2]}={sha256(name.encode()).hexdigest()}"
+
+
+def shown_name(file: str) -> str:
+    """The name that became this file; the beginning of a long one."""
+    start, mark, _ = file.partition("=")
+    return unquote(start, errors="ignore") + ("..." if mark else "")
 
 
 def open_file(path: Path, mode: str, **options: Any) -> IO[Any]:

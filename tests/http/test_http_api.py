@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import postgres_servers
@@ -300,6 +301,33 @@ def test_secrets_in_judged_queries_are_masked(client: httpx.Client) -> None:
     answer = client.post(f"{base}/judgements", json=judged)
     assert (answer.status_code, SECRET in answer.text) == (200, False)
     assert SECRET not in client.get(f"{base}/judgements").text
+
+
+STRANGE = [".", "..", "../up", "a/../../b", "Team", "team", "v1.2", "con", "%2e%2e", "a=b"]
+NAMES = [*STRANGE, "x" * 300, "x" * 301, "日本" * 150]
+
+
+def test_every_namespace_has_its_own_folder_of_judgements_inside_the_server_s(tmp_path: Path) -> None:
+    settings = Settings(store=str(tmp_path))
+    folders = [judged_files.folder_of(settings, name) for name in NAMES]
+    assert {folder.parent for folder in folders} == {tmp_path / "http" / "judgements"}
+    assert len({folder.name.lower() for folder in folders}) == len(NAMES)
+    for name, folder in zip(NAMES, folders, strict=True):
+        judged_files.write(folder, {f"password = {SECRET}": {name: 1}})
+        assert list(judged_files.read(folder).values()) == [{name: 1}]
+    shown = [line.partition(": judged query")[0] for line in judged_files.scan(settings, mask=False)]
+    assert sorted(name for name in shown if not name.endswith("...")) == sorted(STRANGE)
+    assert len(shown) == len(NAMES)
+    assert [path.name for path in tmp_path.iterdir()] == ["http"]
+
+
+def test_a_result_in_a_namespace_of_any_name_can_be_judged(client: httpx.Client) -> None:
+    for name in ("x" * 300, "..x", "日本" * 100):
+        base = f"/v1/namespaces/{quote(name)}"
+        item = client.post(f"{base}/items", json={"text": "the heron nests at the gate"}).json()["id"]
+        judged = client.post(f"{base}/judgements", json={"query": "heron", "item": item, "relevance": 1})
+        assert judged.status_code == 200, judged.text
+        assert client.get(f"{base}/judgements").json() == judged.json()
 
 
 def test_secrets_in_files_of_judgements_are_found_and_masked(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
 
 from fourfold import owner_only
 from fourfold.config import Settings
@@ -21,7 +20,7 @@ Judged = dict[str, dict[str, int]]
 
 
 def folder_of(settings: Settings, namespace: str) -> Path:
-    return own_folder(settings) / "judgements" / quote(namespace, safe="")
+    return own_folder(settings) / "judgements" / owner_only.file_name(namespace)
 
 
 def read(folder: Path) -> Judged:
@@ -62,7 +61,7 @@ def scan(settings: Settings, *, mask: bool) -> list[str]:
         for text, items in judged.items():
             hidden.setdefault(masked(text), {}).update(items)
             kinds = masks_in(masked(text)) if masked(text) != text else []
-            found = [f"{unquote(queries.parent.name)}: judged query: {kind}" for kind in kinds]
+            found = [f"{owner_only.shown_name(queries.parent.name)}: judged query: {kind}" for kind in kinds]
             lines += [f"masked: {line}" for line in found] if mask else found
         if mask and hidden != judged:
             write(queries.parent, hidden)
