@@ -120,7 +120,7 @@ def test_a_change_needs_the_etag_that_was_read(client: httpx.Client) -> None:
     changed = client.patch(place, json={"metadata": {"floor": 4}}, headers={"if-match": etag})
     assert changed.status_code == 200
     assert changed.headers["etag"] != etag
-    for method, body in (("PATCH", {"title": "x"}), ("DELETE", None)):
+    for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"undo": True}), ("DELETE", None)):
         refused = client.request(method, place, json=body, headers={"if-match": etag})
         assert (refused.status_code, refused.headers["content-type"]) == (412, "application/problem+json")
         assert refused.json()["remedy"]
@@ -136,6 +136,19 @@ def test_a_keyed_request_is_carried_out_once(client: httpx.Client) -> None:
     assert again.headers["idempotent-replayed"] == "true"
     assert client.get(f"{base}/raw").json()["total"] == 1
     assert client.post(f"{base}/raw", json={"content": "other"}, headers=keyed).status_code == 422
+
+
+def test_the_spelling_of_bearer_does_not_make_another_caller(tmp_path: Path) -> None:
+    with serving(tmp_path, FOURFOLD_HTTP_TOKENS=TOKENS) as server, server.client() as client:
+        answers = [
+            client.post(
+                "/v1/namespaces/alpha/raw",
+                json={"content": "hello"},
+                headers={"idempotency-key": "k1", "authorization": f"{scheme} {WRITE}"},
+            ).json()["id"]
+            for scheme in ("Bearer", "bearer", "BEARER ")
+        ]
+    assert len(set(answers)) == 1
 
 
 def lose_answers(folder: Path) -> None:

@@ -21,6 +21,7 @@ from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_coun
 from fourfold import limits
 from fourfold.config import Settings
 from fourfold.errors import (
+    Conflict,
     InvalidArgument,
     InvalidItem,
     InvalidQuery,
@@ -396,6 +397,33 @@ def test_items_that_stop_matching_before_they_are_removed_stay(memory: Memory) -
         tx.items.patch(kept.id, ItemPatch(remove_tags=("old",), add_tags=("new",)), datetime.now(UTC))
     assert removing.result() == 0
     assert memory.count() == 1
+
+
+@pytest.mark.parametrize("fact", [False, True])
+def test_two_undos_of_one_state_succeed_once(memory: Memory, fact: bool) -> None:
+    names = {"subject": "Maria", "attribute": "home"} if fact else {"key": "home"}
+    for value in ("Bonn", "Rome", "Oslo"):
+        known = memory.add(NewItem(f"Maria lives in {value}", **names))
+    known = memory.get([known.id])[0]
+    undo = partial(memory.undo, known.id, expected=known)
+    with concurrent.futures.ThreadPoolExecutor() as pool, memory.store.transaction(memory.namespace):
+        waiting = [pool.submit(undo) for _ in range(2)]
+        assert not concurrent.futures.wait(waiting, timeout=0.3).done
+    failed = [each.exception() for each in waiting if each.exception() is not None]
+    assert [type(error) for error in failed] == [Conflict]
+    with pytest.raises(Conflict):
+        undo()
+    assert [item.text[-4:] for item in memory.list()] == ["Rome"]
+
+
+def test_an_item_that_is_superseded_while_its_change_waits_is_not_changed(memory: Memory) -> None:
+    old = memory.add(NewItem("Maria lives in Bonn", subject="Maria", attribute="home"))
+    new = NewItem("Maria lives in Rome", subject="Maria", attribute="home", source="user", language="en")
+    with concurrent.futures.ThreadPoolExecutor() as pool, memory.store.transaction(memory.namespace) as tx:
+        waiting = pool.submit(memory.update, old.id, ItemPatch(title="Home"))
+        assert not concurrent.futures.wait([waiting], timeout=0.2).done
+        tx.items.put([new], datetime.now(UTC))
+    assert isinstance(waiting.exception(), Conflict)
 
 
 def test_adding_from_many_threads_at_once_stores_every_item(memory: Memory) -> None:

@@ -164,9 +164,9 @@ class RemoteMemory:
         form = self._call("GET", f"/items/{quoted(item)}", query={"include": "history"})
         return [decode(Item, each) for each in form["history"]]
 
-    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
+    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False, expected: Item | None = None) -> Item:
         body = forms.without_defaults({"undo": True, "undo_to": to, "wait": wait})
-        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", body))
+        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", body, headers=self._if_match(expected)))
 
     def similar(self, item: int | str) -> list[Similar]:
         form = self._call("GET", f"/items/{quoted(item)}", query={"include": "similar"})

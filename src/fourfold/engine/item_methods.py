@@ -56,6 +56,9 @@ class ItemMethods(OpenStore):
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced."""
+        return self._add(items, wait=wait, expected=None)
+
+    def _add(self, items: Sequence[NewItem], *, wait: bool, expected: Item | None) -> list[Item]:
         checked = self._as_trusted(_checked(items, self._secrets))
         if not checked:
             return []
@@ -64,6 +67,7 @@ class ItemMethods(OpenStore):
             if wait:
                 self._embedding.check_space(self.namespace)
         with self._writing(names=self.settings.links and bring_names(checked)) as tx:
+            self._require_unchanged(expected)
             stored = tx.items.put(checked, now(), links=self.settings.links)
         if wait:
             self._embed_now([item.id for item in stored])
@@ -124,6 +128,17 @@ class ItemMethods(OpenStore):
 
     def _patch(self, item: int | str, patch: ItemPatch, *, wait: bool, expected: Item | None) -> Item:
         checked = self._secrets.patch(patch)
+        links = self.settings.links
+        with self._writing(names=links and (patch.title is not None or patch.text is not None)) as tx:
+            self._require_unchanged(expected)
+            number = self._present(item)
+            updated = tx.items.patch(number, checked, now(), links=links)
+        if wait:
+            self._embed_now([updated.id])
+        return self._with_similar(updated)
+
+    def _present(self, item: int | str) -> int:
+        """Inside a transaction: the id of an item that is not superseded."""
         with self._reading() as snapshot:
             (number,) = self._numbers(snapshot, [item])
             known = snapshot.rows.get([number]).get(number) if number and snapshot.hidden.superseded else None
@@ -131,20 +146,14 @@ class ItemMethods(OpenStore):
             raise no_item(item)
         if known is not None and known.superseded_at is not None:
             raise Conflict(f"item {number} is superseded", "Change the present one; history and undo show and restore")
-        links = self.settings.links
-        with self._writing(names=links and (patch.title is not None or patch.text is not None)) as tx:
-            self._require_unchanged(expected)
-            updated = tx.items.patch(number, checked, now(), links=links)
-        if wait:
-            self._embed_now([updated.id])
-        return self._with_similar(updated)
+        return number
 
     def _require_unchanged(self, expected: Item | None) -> None:
         """Inside a transaction: other writers wait, so what is read here holds until its end."""
         if expected is not None:
             with self._reading() as snapshot:
                 if snapshot.rows.get([expected.id]).get(expected.id) != expected:
-                    raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
+                    raise changed(expected)
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
         """Items by id, or by "key:K"; NotFound names the first that is missing."""
@@ -356,6 +365,10 @@ def _checked(items: Sequence[NewItem], secrets: SecretPolicy) -> list[NewItem]:
             some = rules.checked_many(items[start : start + _CHECKED_ITEMS], "user")
             checked += secrets.items(some)
     return checked
+
+
+def changed(expected: Item) -> Conflict:
+    return Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
 
 
 def _lowest(item: NewItem, known: Mapping[int, Source | None]) -> Source | None:

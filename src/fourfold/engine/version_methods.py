@@ -10,7 +10,7 @@ from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.engine.duplicates import DuplicateGroup, Grouping, Similar, similar_items
 from fourfold.engine.embedding_queue import Progress
-from fourfold.engine.item_methods import ItemMethods
+from fourfold.engine.item_methods import ItemMethods, changed
 from fourfold.engine.open_store import now
 from fourfold.engine.scope import visible
 from fourfold.errors import NotFound
@@ -32,20 +32,23 @@ class VersionMethods(ItemMethods):
             (found,) = self._items(snapshot, [item])
             return snapshot.rows.history(found.id)
 
-    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
+    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False, expected: Item | None = None) -> Item:
         """Takes the last change of an item back, or makes an older version the present one: `to`.
 
         An earlier version becomes the item again, items that were merged into it are items of their own again, and an
         earlier value of its fact is stored again. The item as it was stays in the history: `undo` can be undone.
+        `expected`: the item as the caller knows it; Conflict, and nothing changed, if it is stored otherwise.
         """
-        (current,) = self.get([item])
         with self._reading() as snapshot:
+            (current,) = self._items(snapshot, [item])
             earlier = [
                 each
                 for each in snapshot.rows.history(current.id)
                 if each.superseded_at is not None and each.id != current.id
             ]
             aside = snapshot.rows.versions([each.id for each in earlier])
+        if expected is not None and current != expected:
+            raise changed(expected)
         chosen = next((each for each in earlier if to is None or each.id == to), None)
         if current.superseded_at is not None or chosen is None:
             raise NotFound(
@@ -56,7 +59,7 @@ class VersionMethods(ItemMethods):
             return self._restore(current, [chosen.id] if to is not None else together, wait=wait)
         if chosen.version_of != current.id:
             again = replace(chosen.given(), key=None, created_at=None, path=None, chunk_index=None, expires_at=None)
-            return self.add(again, wait=wait)
+            return self._with_similar(self._add([again], wait=wait, expected=current)[0])
         removed = {tag for tag in current.tags if tag not in chosen.tags}
         gone = {key: None for key in current.metadata if key not in chosen.metadata}
         metadata = {**chosen.metadata, **gone}

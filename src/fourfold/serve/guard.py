@@ -73,7 +73,7 @@ class Guard:
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         path: str = scope["path"]
-        is_open = path in self._rules.open_paths and _token(headers) is None
+        is_open = path in self._rules.open_paths and token_of(headers) is None
         refusal = self._oversized(headers) or self._foreign(headers)
         if not is_open:
             refusal = refusal or self._unknown(headers) or self._too_often(headers)
@@ -86,7 +86,7 @@ class Guard:
                 await body.response()(scope, receive, send)
                 return
             received = _replay(body, receive)
-        granted.set(self._rules.tokens.get(_token(headers) or "", Grant()))
+        granted.set(self._rules.tokens.get(token_of(headers) or "", Grant()))
         await self._app(scope, received, send)
 
     def _oversized(self, headers: Headers) -> Refusal | None:
@@ -114,7 +114,7 @@ class Guard:
 
     def _unknown(self, headers: Headers) -> Refusal | None:
         """Refuses a wrong token on every route."""
-        token = _token(headers)
+        token = token_of(headers)
         if not self._rules.tokens:
             return None
         if token is not None and known(token, self._rules.tokens):
@@ -123,7 +123,7 @@ class Guard:
         return Refusal(401, what, "Send Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
 
     def _too_often(self, headers: Headers) -> Refusal | None:
-        token = (_token(headers) or "") if self._rules.tokens else ""
+        token = (token_of(headers) or "") if self._rules.tokens else ""
         seconds = 0 if self._rules.rate is None else self._rules.rate.wait_seconds(token)
         if not seconds:
             return None
@@ -151,7 +151,7 @@ class Guard:
             return Refusal(408, "the request's body did not arrive in time", f"Send it within {seconds:g} seconds")
 
 
-def _token(headers: Headers) -> str | None:
+def token_of(headers: Headers) -> str | None:
     """The token of the request, "" for a malformed header, None without one."""
     given: Sequence[str] = headers.getlist("authorization")
     if not given:

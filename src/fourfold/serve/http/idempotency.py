@@ -28,6 +28,7 @@ from starlette.responses import Response
 
 from fourfold import owner_only
 from fourfold.config import Settings
+from fourfold.serve.guard import token_of
 from fourfold.serve.http.own_files import own_path
 from fourfold.serve.http.problems import HttpError
 from fourfold.text.secrets import masked_json, masks_in
@@ -67,7 +68,7 @@ class Requests:
         """
         if not 0 < len(key) <= KEY_CHARACTERS or not key.isascii() or not key.isprintable():
             raise HttpError(400, "the Idempotency-Key is not valid", f"Send 1 to {KEY_CHARACTERS} ASCII characters")
-        caller = sha256(request.headers.get("authorization", "").encode()).hexdigest()
+        caller = sha256((token_of(request.headers) or "").encode()).hexdigest()
         parts = (request.method, request.url.path, request.url.query, request.headers.get("if-match", ""))
         fingerprint = sha256("\0".join(parts).encode() + b"\0" + digest).hexdigest()
         if (caller, key) in self._running:

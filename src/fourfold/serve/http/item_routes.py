@@ -155,7 +155,7 @@ def update(memory: InNamespace, id: Id, body: models.PatchRequest, if_match: IfM
     wanted = item_id(id)
     expected = _expected(memory, wanted, if_match)
     if body.undo:
-        item = memory.undo(wanted, to=body.undo_to, wait=body.wait)
+        item = memory.undo(wanted, to=body.undo_to, wait=body.wait, expected=expected)
         return reply(encode(item), headers={"etag": etag(item)})
     item = memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
     return reply(encode(item), headers={"etag": etag(item)})
@@ -169,11 +169,13 @@ def delete(memory: InNamespace, id: Id, if_match: IfMatch = None) -> Response:
 
 
 def _expected(memory: Memory, wanted: int | str, given: str | None) -> Item | None:
-    """The stored item, if the request names its ETag; the write compares it again."""
+    """The stored item, if the request names its ETag; the write compares it again. *: any state of the item."""
     if given is None:
         return None
     (item,) = memory.get([wanted])
-    if given.strip() != "*" and etag(item) not in [each.strip() for each in given.split(",")]:
+    if given.strip() == "*":
+        return None
+    if etag(item) not in [each.strip() for each in given.split(",")]:
         raise HttpError(412, f"item {wanted} has changed", "Read it again and repeat the change")
     return item
 
