@@ -14,6 +14,7 @@ from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
 from fourfold.embed.base import routed
 from fourfold.embed.vectors import check_vector
+from fourfold.engine import keyed
 from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
@@ -276,7 +277,10 @@ class Memory(VersionMethods, GraphMethods):
 
         with self._maintenance.writing(self.namespace):
             into = None if namespace is None else rules.name(namespace, "namespace")
-            return import_file(self, _file(source), progress, into, self._secrets.record)
+            counts = import_file(keyed.Batches(self), _file(source), progress, into, self._secrets.record)
+        with self._writing() as tx:
+            keyed.done(tx, [counts.get(kind, 0) for kind in keyed.IMPORTED])
+        return counts
 
 
 def _file(path: str | Path) -> Path:

@@ -72,10 +72,6 @@ def repair(
 ) -> None:
     with open_memory(ctx) as memory:
         actions = memory.repair(purge=purge)
-        if purge:
-            from fourfold.serve.http import idempotency
-
-            actions += idempotency.purge(memory.settings)
     for action in actions or ("nothing to repair",):
         say(one_line(action))
 
@@ -84,12 +80,10 @@ def scan_secrets(
     ctx: click.Context,
     mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
-    from fourfold.serve.http import idempotency, judged_files
+    from fourfold.serve.http import judged_files
 
     with open_memory(ctx) as memory:
-        lines = [
-            line for files in (judged_files, idempotency) for line in files.scan(memory.settings, mask=mask)
-        ] + memory.scan_secrets(mask=mask)
+        lines = judged_files.scan(memory.settings, mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
+from fourfold.engine import keyed
 from fourfold.engine.open_store import OpenStore
 from fourfold.errors import InvalidQuery
 from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
+from fourfold.storage.protocols import Transaction
 from fourfold.storage.values import Direction, NeighborQuery, NewNode
 from fourfold.text.entities import normal_name
 
@@ -38,6 +40,7 @@ class GraphMethods(OpenStore):
         )
         with self._writing(names=True) as tx:
             (node,) = tx.graph.add_nodes([new])
+            keyed.done(tx)
         return node
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
@@ -49,6 +52,7 @@ class GraphMethods(OpenStore):
         checked = [rules.checked_edge(*edge) for edge in edges]
         with self._writing(names=True) as tx:
             tx.graph.add_edges(checked)
+            keyed.done(tx)
 
     def neighbors(
         self,
@@ -102,12 +106,18 @@ class GraphMethods(OpenStore):
     def remove_node(self, name: str, label: str | None = None) -> bool:
         reference = _node(name, label)
         with self._writing() as tx:
-            return tx.graph.remove_node(*reference)
+            return _removed(tx, tx.graph.remove_node(*reference))
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
         edge = rules.checked_edge(source, relation, target, 1.0)
         with self._writing() as tx:
-            return tx.graph.remove_edge(edge.source, edge.relation, edge.target)
+            return _removed(tx, tx.graph.remove_edge(edge.source, edge.relation, edge.target))
+
+
+def _removed(tx: Transaction, found: bool) -> bool:
+    if found:
+        keyed.done(tx)
+    return found
 
 
 def _node(name: str, label: str | None) -> tuple[str, str | None]:

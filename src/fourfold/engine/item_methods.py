@@ -13,6 +13,7 @@ from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.embed.base import shares_space
 from fourfold.embed.vectors import check_dimension
+from fourfold.engine import keyed
 from fourfold.engine.duplicates import similar_items
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.maintenance import NO_VECTORS
@@ -69,6 +70,7 @@ class ItemMethods(OpenStore):
         with self._writing(names=self.settings.links and bring_names(checked)) as tx:
             self._require_unchanged(expected)
             stored = tx.items.put(checked, now(), links=self.settings.links)
+            keyed.done(tx, [item.id for item in stored])
         if wait:
             self._embed_now([item.id for item in stored])
         return stored
@@ -133,6 +135,7 @@ class ItemMethods(OpenStore):
             self._require_unchanged(expected)
             number = self._present(item)
             updated = tx.items.patch(number, checked, now(), links=links)
+            keyed.done(tx, [updated.id])
         if wait:
             self._embed_now([updated.id])
         return self._with_similar(updated)
@@ -211,7 +214,9 @@ class ItemMethods(OpenStore):
             self._require_unchanged(expected)
             with self._reading() as snapshot:
                 ids = chosen(snapshot)
-            return tx.items.forget(ids)
+            count = tx.items.forget(ids)
+            keyed.done(tx, [count])
+            return count
 
     def unknown_names(self, filters: GivenFilters) -> list[str]:
         """Kinds, languages, tags and metadata keys of a filter that no item has, each with those that exist."""
@@ -238,7 +243,9 @@ class ItemMethods(OpenStore):
         more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
         text, more = self._secrets.text(checked.text), self._secrets.mapping(more)
         with self._writing() as tx:
-            return tx.raw.add(NewRaw(text, who, session, more, now(), came_from))
+            record = tx.raw.add(NewRaw(text, who, session, more, now(), came_from))
+            keyed.done(tx, [record.id])
+            return record
 
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
         """Raw records by id; NotFound names the first that is missing."""
@@ -267,7 +274,9 @@ class ItemMethods(OpenStore):
         """
         wanted = _raw_ids(ids)
         with self._writing() as tx:
-            return tx.raw.forget(wanted, force=force)
+            count = tx.raw.forget(wanted, force=force)
+            keyed.done(tx, [count])
+            return count
 
     def sources(self, item: int | str) -> list[RawRecord]:
         """The raw records that an item is drawn from, in the order of its `source_ids`."""

@@ -15,6 +15,7 @@ from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder, EmbeddingModel, completed
+from fourfold.engine import keyed
 from fourfold.engine.embedding_queue import EmbeddingQueue
 from fourfold.engine.maintenance import Maintenance
 from fourfold.engine.search import Search
@@ -124,6 +125,7 @@ class OpenStore:
     def _writing(self, *, names: bool = False) -> Generator[Transaction]:
         """A transaction; what it makes necessary is done in the background."""
         with self._maintenance.writing(self.namespace), self.store.transaction(self.namespace, names=names) as tx:
+            keyed.check(tx)
             yield tx
 
     def _numbers(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
+from fourfold.engine import keyed
 from fourfold.engine.duplicates import DuplicateGroup, Grouping, Similar, similar_items
 from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.item_methods import ItemMethods, changed
@@ -70,6 +71,7 @@ class VersionMethods(ItemMethods):
         with self._writing(names=self.settings.links) as tx:
             self._require_unchanged(current)
             restored = tx.items.restore(versions, now())
+            keyed.done(tx, [current.id])
         if wait:
             self._embed_now([item.id for item in restored])
         return self.get([current.id])[0]
@@ -82,7 +84,9 @@ class VersionMethods(ItemMethods):
         with self._reading() as snapshot:
             first, *rest = self._items(snapshot, [kept, *others])
         with self._writing() as tx:
-            return tx.items.merge(first.id, list(dict.fromkeys(item.id for item in rest)), now())
+            merged = tx.items.merge(first.id, list(dict.fromkeys(item.id for item in rest)), now())
+            keyed.done(tx, [merged.id])
+            return merged
 
     # ------------------------------------------------------------ near-duplicates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import islice
@@ -17,7 +17,7 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
 from fourfold.fields import DETAILS
-from fourfold.model import Item, Json, NewItem
+from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import Record
 
@@ -34,7 +34,7 @@ class Importer(Protocol):
     @property
     def store(self) -> Store: ...
 
-    def add_many(self, items: Sequence[NewItem]) -> list[Item]: ...
+    def add_many(self, items: Sequence[NewItem]) -> Sized: ...
 
 
 def export_file(store: Store, target: Path, namespace: str | None = None) -> dict[str, int]:

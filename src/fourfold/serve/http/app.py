@@ -28,10 +28,9 @@ from fourfold.serve.http import (
     store_routes,
 )
 from fourfold.serve.http.answers import Problem
-from fourfold.serve.http.idempotency import Requests
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.operation import Operation, Shared, reply
-from fourfold.serve.http.own_files import own_folder
+from fourfold.serve.http.own_files import own_path
 from fourfold.serve.http.problems import problem
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.offers import Level
@@ -73,7 +72,7 @@ def make_app(settings: Settings, level: Level = "core") -> FastAPI:
         separate_input_output_schemas=False,
         lifespan=parts.lifespan,
     )
-    app.state.shared = Shared(parts.sessions, Requests(lambda: own_folder(settings)), Metrics())
+    app.state.shared = Shared(parts.sessions, Metrics())
     app.router.routes[:] = [*parts.routes, *OPERATIONS, Route(DESCRIPTION, _described), *_pages()]
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_method)
@@ -125,6 +124,8 @@ async def _no_method(request: Request, error: Exception) -> Response:
 
 def serve(settings: Settings, level: Level, where: str, *, open_page: bool = False) -> None:
     """Serves until it is interrupted, and prints its address on stderr."""
+    for file in own_path(settings).glob("requests.db*"):  # answers that older versions recorded
+        file.unlink()
     listening, host = listen(where)
     with listening:
         rules = replace(

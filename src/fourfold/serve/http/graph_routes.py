@@ -10,6 +10,7 @@ from starlette.responses import Response
 from fourfold.errors import NotFound
 from fourfold.model import Edge, Node
 from fourfold.serve.http import answers, models
+from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.item_routes import item_id
 from fourfold.serve.http.operation import InNamespace, Operations, reply
 from fourfold.serve.http.paging import next_offset, offset_of
@@ -46,8 +47,12 @@ def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> 
         **{name: {"query.name": "/name", "query.label": "/label"} for name in ("neighbors", "around")},
     },
 )
-def add_node(memory: InNamespace, body: models.NodeRequest) -> Response:
-    node = memory.add_node(body.name, body.label, body.aliases, body.properties, body.item)
+def add_node(memory: InNamespace, body: models.NodeRequest, once: OnlyOnce) -> Response:
+    node = once(
+        memory,
+        lambda: memory.add_node(body.name, body.label, body.aliases, body.properties, body.item),
+        lambda _: memory.node(body.name, body.label, limit=1).node,
+    )
     return reply(encode(node), 201)
 
 
@@ -57,8 +62,10 @@ def show_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQuer
 
 
 @operations.add("DELETE", f"{NS}/graph/nodes/{{name:path}}", "Delete a node with its edges", scope="write", status=204)
-def remove_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()]) -> Response:
-    if not memory.remove_node(name, query.label):
+def remove_node(
+    memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()], once: OnlyOnce
+) -> Response:
+    if not once(memory, lambda: memory.remove_node(name, query.label), lambda _: True):
         raise NotFound("no such node", "GET .../graph/nodes lists them")
     return Response(status_code=204)
 
@@ -75,15 +82,15 @@ def remove_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQu
         "remove_edge": {f"query.{name}": f"/edges/0/{name}" for name in ("from", "relation", "to")},
     },
 )
-def add_edges(memory: InNamespace, body: models.EdgesRequest) -> Response:
+def add_edges(memory: InNamespace, body: models.EdgesRequest, once: OnlyOnce) -> Response:
     edges = [(edge.source, edge.relation, edge.target, edge.weight) for edge in body.edges]
-    memory.add_edges(edges)
+    once(memory, lambda: memory.add_edges(edges), lambda _: None)
     return reply({"edges": [encode(Edge(*edge)) for edge in edges]}, 201)
 
 
 @operations.add("DELETE", f"{NS}/graph/edges", "Delete an edge", scope="write", status=204)
-def remove_edge(memory: InNamespace, query: Annotated[models.EdgeQuery, Query()]) -> Response:
-    if not memory.remove_edge(query.source, query.relation, query.target):
+def remove_edge(memory: InNamespace, query: Annotated[models.EdgeQuery, Query()], once: OnlyOnce) -> Response:
+    if not once(memory, lambda: memory.remove_edge(query.source, query.relation, query.target), lambda _: True):
         raise NotFound("no such edge", "GET .../graph/nodes/NAME shows the edges of a node")
     return Response(status_code=204)
 

@@ -3,8 +3,9 @@
 # No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -15,13 +16,13 @@ from starlette.responses import Response
 
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.fields import filter_options
-from fourfold.limits import LARGEST_ID, PAGE_SIZE
+from fourfold.limits import LARGEST_ID
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.idempotency import KEY_HEADER
-from fourfold.serve.http.operation import Begun, InNamespace, Operations, reply
+from fourfold.serve.http.idempotency import OnlyOnce
+from fourfold.serve.http.operation import InNamespace, Operations, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
@@ -34,7 +35,6 @@ _NODES: Final = 100
 """Nodes that are shown with an item, most connected first."""
 IfMatch = Annotated[str | None, Header(description="Only if the item still has this ETag; otherwise 412.")]
 Id = Annotated[str, Path(description="An id, or key:K.")]
-Key = Annotated[str | None, Header(alias=KEY_HEADER, include_in_schema=False)]
 
 operations: Final = Operations()
 
@@ -108,16 +108,22 @@ def query_filters(query: BaseModel) -> Filters:
     status=201,
     leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")},
 )
-def add(memory: InNamespace, body: models.AddRequest) -> Response:
-    stored = memory.add(new_item(body), wait=body.wait)
+def add(memory: InNamespace, body: models.AddRequest, once: OnlyOnce) -> Response:
+    stored = once(memory, lambda: memory.add(new_item(body), wait=body.wait), partial(_now, memory))
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
-    form = encode(stored)
-    return reply(form, 201, {"etag": etag(stored), "location": place})
+    return reply(encode(stored), 201, {"etag": etag(stored), "location": place})
+
+
+def _now(memory: Memory, outcome: Sequence[int]) -> Item:
+    """The item that a repeated request stored or changed, as an answer of a write."""
+    (item,) = memory.get(outcome)
+    return replace(item, similar=tuple(each.id for each in memory.similar(item.id)))
 
 
 @operations.add("POST", f"{NS}/items:batch", "Store items, all or none", answers.ItemListAnswer, "write", status=201)
-def add_many(memory: InNamespace, body: models.AddManyRequest) -> Response:
-    stored = memory.add_many([new_item(each) for each in body.items], wait=body.wait)
+def add_many(memory: InNamespace, body: models.AddManyRequest, once: OnlyOnce) -> Response:
+    items = [new_item(each) for each in body.items]
+    stored = once(memory, lambda: memory.add_many(items, wait=body.wait), memory.get)
     return reply({"items": [*map(encode, stored)]}, 201)
 
 
@@ -146,25 +152,30 @@ def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]
 
 
 @operations.add("PATCH", f"{NS}/items/{{id:path}}", "Change an item", answers.ItemAnswer, "write")
-def update(memory: InNamespace, id: Id, body: models.PatchRequest, if_match: IfMatch = None) -> Response:
+def update(
+    memory: InNamespace, id: Id, body: models.PatchRequest, once: OnlyOnce, if_match: IfMatch = None
+) -> Response:
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
     if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
         raise InvalidItem(
             "nothing to change, or too much", "Give text, title, add_tags, remove_tags, metadata; or undo"
         )
     wanted = item_id(id)
-    expected = _expected(memory, wanted, if_match)
-    if body.undo:
-        item = memory.undo(wanted, to=body.undo_to, wait=body.wait, expected=expected)
-        return reply(encode(item), headers={"etag": etag(item)})
-    item = memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
+
+    def changed() -> Item:
+        expected = _expected(memory, wanted, if_match)
+        if body.undo:
+            return memory.undo(wanted, to=body.undo_to, wait=body.wait, expected=expected)
+        return memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
+
+    item = once(memory, changed, partial(_now, memory))
     return reply(encode(item), headers={"etag": etag(item)})
 
 
 @operations.add("DELETE", f"{NS}/items/{{id:path}}", "Delete an item", scope="write", status=204)
-def delete(memory: InNamespace, id: Id, if_match: IfMatch = None) -> Response:
+def delete(memory: InNamespace, id: Id, once: OnlyOnce, if_match: IfMatch = None) -> Response:
     wanted = item_id(id)
-    memory.forget([wanted], expected=_expected(memory, wanted, if_match))
+    once(memory, lambda: memory.forget([wanted], expected=_expected(memory, wanted, if_match)), sum)
     return Response(status_code=204)
 
 
@@ -187,22 +198,17 @@ def _expected(memory: Memory, wanted: int | str, given: str | None) -> Item | No
     answers.DeletedAnswer,
     "write",
 )
-def delete_many(memory: InNamespace, body: models.DeleteRequest, begun: Begun) -> Response:
+def delete_many(memory: InNamespace, body: models.DeleteRequest, once: OnlyOnce) -> Response:
     if (body.ids is None) == (body.filters is None):
         raise InvalidQuery("give ids or filters", "One of them, not both")
-    if body.ids is not None:
-        try:
-            count = memory.forget(body.ids, dry_run=body.dry_run)
-        except NotFound:
-            if begun is None or body.dry_run:
-                raise
-            count = len(set(body.ids))  # the interrupted attempt has deleted them, all or none
+    if (ids := body.ids) is not None:
+        count = once(memory, lambda: memory.forget(ids, dry_run=body.dry_run), sum)
     else:
         require("admin")
         filters = models.given_filters(body.filters)
         if filters.condition is None:
             raise InvalidQuery("the filters are empty", "Say which items to delete")
-        count = memory.forget_matching(filters, dry_run=body.dry_run)
+        count = once(memory, lambda: memory.forget_matching(filters, dry_run=body.dry_run), sum)
     return reply({"matched": count, "deleted": 0 if body.dry_run else count, "dry_run": body.dry_run})
 
 
@@ -218,29 +224,13 @@ def delete_many(memory: InNamespace, body: models.DeleteRequest, begun: Begun) -
     status=201,
     leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")},
 )
-def add_raw(memory: InNamespace, body: models.RawRequest, begun: Begun, key: Key = None) -> Response:
-    metadata = body.metadata if key is None else {**body.metadata, "idempotency_key": key}
-    known = None if begun is None else _stored_raw(memory, body, metadata, begun)
-    if known is None:
-        known = memory.add_raw(body.content, body.speaker, body.session_id, metadata, source="tool")
-    return reply(encode(known), 201)
-
-
-def _stored_raw(
-    memory: Memory, body: models.RawRequest, metadata: dict[str, Json], begun: datetime
-) -> RawRecord | None:
-    """The record that an interrupted attempt has stored; records are listed newest first."""
-    offset = 0
-    while True:
-        page = memory.list_raw(session_id=body.session_id, speaker=body.speaker, limit=PAGE_SIZE, offset=offset)
-        for record in page:
-            if record.created_at < begun:
-                return None
-            if record.metadata == metadata and record.content == body.content:
-                return record
-        if not page.has_more:
-            return None
-        offset += len(page)
+def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Response:
+    stored = once(
+        memory,
+        lambda: memory.add_raw(body.content, body.speaker, body.session_id, body.metadata, source="tool"),
+        lambda outcome: memory.get_raw(outcome)[0],
+    )
+    return reply(encode(stored), 201)
 
 
 @operations.add("GET", f"{NS}/raw", "List raw records", answers.RawsAnswer)
@@ -258,8 +248,8 @@ def get_raw(memory: InNamespace, id: Id) -> Response:
 
 
 @operations.add("DELETE", f"{NS}/raw/{{id}}", "Delete a raw record", scope="write", status=204)
-def delete_raw(memory: InNamespace, id: Id, query: Annotated[models.ForceQuery, Query()]) -> Response:
-    memory.forget_raw([_raw_id(id)], force=query.force)
+def delete_raw(memory: InNamespace, id: Id, query: Annotated[models.ForceQuery, Query()], once: OnlyOnce) -> Response:
+    once(memory, lambda: memory.forget_raw([_raw_id(id)], force=query.force), sum)
     return Response(status_code=204)
 
 
@@ -285,11 +275,6 @@ def duplicates(memory: InNamespace, query: Annotated[models.DuplicatesQuery, Que
     answers.ItemAnswer,
     "write",
 )
-def merge(memory: InNamespace, body: models.MergeRequest, begun: Begun) -> Response:
-    try:
-        item = memory.merge(body.keep, body.ids)
-    except NotFound:
-        if begun is None:
-            raise
-        (item,) = memory.get([body.keep])  # the interrupted attempt has merged them, all or none
+def merge(memory: InNamespace, body: models.MergeRequest, once: OnlyOnce) -> Response:
+    item = once(memory, lambda: memory.merge(body.keep, body.ids), partial(_now, memory))
     return reply(encode(item), headers={"etag": etag(item)})

@@ -9,17 +9,18 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from starlette.responses import Response
 
+from fourfold.engine import keyed
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import InvalidQuery
 from fourfold.memory import Memory
 from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.serve.http import answers, judged_files, models
+from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.operation import InNamespace, Operations, download, reply
 from fourfold.serve.http.paging import every_item
@@ -27,7 +28,6 @@ from fourfold.serve.http.search_routes import NS
 from fourfold.wire import dumps
 
 _RANKED: Final = 10
-_changing = Lock()
 
 operations: Final = Operations()
 
@@ -48,21 +48,27 @@ def _name(item: Item) -> str:
 
 
 @operations.add("POST", f"{NS}/judgements", "Judge a result", answers.JudgementsAnswer, "write")
-def judge(memory: InNamespace, body: models.JudgementRequest) -> Response:
+def judge(memory: InNamespace, body: models.JudgementRequest, once: OnlyOnce) -> Response:
     check_text(body.query)
     if body.relevance is not None and not 0 <= body.relevance <= 3:
         raise InvalidQuery(f"relevance is {body.relevance}", "It is 0 to 3, or null")
     (item,) = memory.get([body.item])
     folder, query = _folder(memory), _without_secrets(memory, body.query)
-    with _changing:
-        judged = judged_files.read(folder)
-        items = judged.setdefault(query, {})
-        items.pop(_name(item), None)
-        if body.relevance is not None:
-            items[_name(item)] = body.relevance
-        judged = {text: items for text, items in judged.items() if items}
-        judged_files.write(folder, judged)
-    return reply(_listed(judged))
+
+    def changed() -> Judged:
+        with memory.store.transaction(memory.namespace) as tx:  # other servers wait
+            keyed.check(tx)
+            judged = judged_files.read(folder)
+            items = judged.setdefault(query, {})
+            items.pop(_name(item), None)
+            if body.relevance is not None:
+                items[_name(item)] = body.relevance
+            judged = {text: items for text, items in judged.items() if items}
+            judged_files.write(folder, judged)
+            keyed.done(tx)
+        return judged
+
+    return reply(_listed(once(memory, changed, lambda _: judged_files.read(folder))))
 
 
 def _listed(judged: Judged) -> dict[str, Json]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeVar, get_args, get_origin
@@ -26,12 +25,12 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from fourfold import logs, owner_only
-from fourfold.errors import FourfoldError, NotFound
+from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import Json
 from fourfold.serve.auth import Scope
 from fourfold.serve.http.answers import Problem
-from fourfold.serve.http.idempotency import KEY_HEADER, Requests
+from fourfold.serve.http.idempotency import KEY_HEADER
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.problems import HEADERS, MEDIA, REMEDY, HttpError, from_error, from_validation, problem
 from fourfold.serve.sessions import Sessions, require, require_namespace
@@ -62,7 +61,6 @@ class Shared:
     """The objects that all requests to a server share."""
 
     sessions: Sessions
-    requests: Requests
     metrics: Metrics
 
 
@@ -87,14 +85,6 @@ Store = Annotated[Memory, Depends(_store)]
 """The memory of the caller's default namespace."""
 InNamespace = Annotated[Memory, Depends(_in_namespace)]
 """The memory of the namespace in the path."""
-
-
-def _begun(request: Request) -> datetime | None:
-    return request.state.begun
-
-
-Begun = Annotated[datetime | None, Depends(_begun)]
-"""When an earlier, interrupted attempt of this keyed request began."""
 
 
 def _file(request: Request) -> Path:
@@ -145,12 +135,8 @@ class Operation(APIRoute):
             require(self.scope)
             if (namespace := request.path_params.get("namespace")) is not None:
                 require_namespace(namespace)
-            key = request.headers.get(KEY_HEADER) if self.writes else None
-            async with _spooled(request) if self.takes != JSON else _received(request) as digest:
-                if key is None:
-                    return await self._handled(request, handle, None)
-                requests = shared(request).requests
-                return await requests.once(request, key, digest, lambda begun: self._handled(request, handle, begun))
+            async with _spooled(request) if self.takes != JSON else _received(request) as request.state.digest:
+                return await self._handled(request, handle)
         except FourfoldError as error:
             logs.event("refused", route=self.path, error=type(error).__name__)
             return problem(503, type(error).__name__, "See the server's log") if self.is_open else from_error(error)
@@ -162,19 +148,16 @@ class Operation(APIRoute):
             logs.log.exception("request failed", extra={"fourfold": {"route": self.path}})
             return problem(500, "the server failed", "Report this with the server's log")
 
-    async def _handled(self, request: Request, handle: Serve, begun: datetime | None) -> Response:
+    async def _handled(self, request: Request, handle: Serve) -> Response:
         if self.body_field is not None:
             media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media != JSON:
                 raise HttpError(415, f"the media type is {media or 'missing'}", f"Send content-type: {JSON}")
         self._check_parameters(request)
-        request.state.begun = begun
-        try:
-            return await handle(request)
-        except NotFound:
-            if begun is None or request.method != "DELETE":
-                raise
-            return Response(status_code=204)  # the interrupted attempt has deleted it
+        response = await handle(request)
+        if hasattr(request.state, "replayed"):
+            response.headers["idempotent-replayed"] = "true"
+        return response
 
     def _check_parameters(self, request: Request) -> None:
         """FastAPI ignores parameters that a handler without any does not take, and takes the last of several."""

@@ -10,9 +10,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from fourfold import __version__
+from fourfold.engine import keyed
 from fourfold.errors import NoAccess
 from fourfold.serve.auth import grant
 from fourfold.serve.http import answers, metrics
+from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.operation import File, InNamespace, Operations, Store, download, reply, shared
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.sessions import visible_status
@@ -79,7 +81,11 @@ def export(memory: InNamespace) -> Response:
     "admin",
     takes=JSONL,
 )
-def import_file(memory: InNamespace, file: File) -> Response:
+def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
     """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
-    counts = memory.import_file(file, namespace=memory.namespace)
+    counts = once(
+        memory,
+        lambda: memory.import_file(file, namespace=memory.namespace),
+        lambda outcome: dict(zip(keyed.IMPORTED, outcome, strict=True)),
+    )
     return reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})

@@ -336,6 +336,18 @@ END $$;
 ALTER TABLE namespaces DROP COLUMN words, DROP COLUMN worded;
 """
 
+_REQUESTS = """
+CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
+    ns bigint NOT NULL REFERENCES namespaces,
+    name bytea NOT NULL,                    -- hash of the caller and the key
+    fingerprint bytea NOT NULL,             -- hash of what was asked
+    outcome text NOT NULL,                  -- ids or counts from which the answer is made again, as JSON
+    done_at bigint NOT NULL,                -- microseconds since 1970, UTC
+    PRIMARY KEY (ns, name)
+);
+CREATE INDEX requests_by_time ON requests (ns, done_at);
+"""
+
 _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _TABLES,
     _PARTS,
@@ -347,6 +359,7 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _VERSIONS,
     index_log.NODES,
     _ONE_WORD_INDEX,
+    _REQUESTS,
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

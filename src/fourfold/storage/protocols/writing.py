@@ -108,6 +108,16 @@ class GraphWriter(Protocol):
     def remove_edge(self, source: str, relation: str, target: str) -> bool: ...
 
 
+class RequestWriter(Protocol):
+    def find(self, name: bytes) -> tuple[bytes, list[int]] | None:
+        """The fingerprint of the request of this name that was carried out in the namespace, and its outcome."""
+        ...
+
+    def record(self, name: bytes, fingerprint: bytes, outcome: Sequence[int], now: datetime) -> None:
+        """Records that a request is carried out by this transaction; requests that are a day old are forgotten."""
+        ...
+
+
 class Transaction(Protocol):
     """One write to one namespace: committed when its `with` block ends, rolled back if the block raises."""
 
@@ -125,3 +135,6 @@ class Transaction(Protocol):
 
     @property
     def graph(self) -> GraphWriter: ...
+
+    @property
+    def requests(self) -> RequestWriter: ...

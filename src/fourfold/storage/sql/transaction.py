@@ -20,6 +20,7 @@ from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.items import D, ItemTable, N
 from fourfold.storage.sql.links import SqlLinkRows
 from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.requests import CarriedOut
 from fourfold.storage.sql.rows import Row, load, new_row, read_items
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
@@ -74,6 +75,10 @@ class SqlTransaction(ABC, Generic[D, N]):
     @property
     def saved(self) -> SavedVersions:
         return SavedVersions(self.db, self.ns.id)
+
+    @property
+    def requests(self) -> CarriedOut:
+        return CarriedOut(self.db, self.ns.id if self.ns.exists else None)
 
     def link(self, rows: Sequence[Row]) -> list[Linked]:
         """Makes nodes and mentions of changed and new items follow their texts."""

@@ -271,7 +271,19 @@ CREATE TABLE versions (                     -- items as they were before an upda
 CREATE INDEX versions_by_item ON versions (item, until);
 """
 
-_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS, _VERSIONS)
+_REQUESTS = """
+CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    name BLOB NOT NULL,                     -- hash of the caller and the key
+    fingerprint BLOB NOT NULL,              -- hash of what was asked
+    outcome TEXT NOT NULL,                  -- ids or counts from which the answer is made again, as JSON
+    done_at INTEGER NOT NULL,               -- microseconds since 1970, UTC
+    PRIMARY KEY (ns, name)
+) WITHOUT ROWID;
+CREATE INDEX requests_by_time ON requests (ns, done_at);
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS, _VERSIONS, _REQUESTS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 
