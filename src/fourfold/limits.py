@@ -139,6 +139,9 @@ ANSWER_TOKENS = 50_000
 ANSWER_BYTES = 1024 * 1024
 """Maximum size of any response of the MCP server, including resources (InvalidQuery)."""
 
+HTTP_ANSWER_BYTES = 32 * 1024 * 1024
+"""Maximum size of a JSON answer of the HTTP API: a page ends earlier, a search leaves texts out (else InvalidQuery)."""
+
 ANSWER_ROWS = 100
 """Maximum number of memories, neighbours or raw records in a response of the MCP server; see `offset` for more."""
 

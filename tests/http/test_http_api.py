@@ -18,9 +18,10 @@ import postgres_servers
 import pytest
 from http_server import NS, Server, serving
 
-from fourfold import ItemPatch, Memory, Settings
+from fourfold import ItemPatch, Memory, Settings, connect
 from fourfold.cli.main import main
 from fourfold.errors import Conflict
+from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
 from fourfold.serve.http import idempotency, judged_files, models
 from fourfold.serve.http.app import OPERATIONS
@@ -250,6 +251,44 @@ def test_every_operation_that_writes_carries_a_keyed_request_out_once() -> None:
     for route in OPERATIONS:
         taken = [dependency.call for dependency in route.dependant.dependencies]
         assert (idempotency._once in taken) == route.writes, route.path
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path) as running:
+        yield running
+
+
+def test_no_answer_is_larger_than_the_limit_and_cursors_lead_to_the_rest(alone: Server) -> None:
+    client = alone.client()
+    base, texts = "/v1/namespaces/large", [f"heron {number} " + "x" * 900_000 for number in range(45)]
+    ids = [client.post(f"{base}/items", json={"text": text}).json()["id"] for text in texts]
+    raw = [client.post(f"{base}/raw", json={"content": text}).json()["id"] for text in texts]
+
+    def whole(method: str, path: str, name: str, more: dict[str, Any]) -> list[int]:
+        found: list[int] = []
+        cursor = {}
+        while True:
+            asked = {"json": {**more, **cursor}} if method == "POST" else {"params": {**more, **cursor}}
+            answer = client.request(method, base + path, **asked)
+            assert answer.status_code == 200, answer.text[:500]
+            assert len(answer.content) <= HTTP_ANSWER_BYTES
+            found += [row["id"] for row in answer.json()[name]]
+            if answer.json()["next_cursor"] is None:
+                return found
+            cursor = {"cursor": answer.json()["next_cursor"]}
+
+    assert whole("POST", "/items:get", "items", {"ids": ids * 20}) == ids
+    assert sorted(whole("GET", "/items", "items", {"limit": 1000})) == ids
+    assert sorted(whole("GET", "/raw", "raw", {"limit": 1000})) == raw
+    found = client.post(f"{base}/search", json={"query": "heron", "top_k": 45})
+    assert (found.status_code, len(found.json()["results"])) == (200, 45)
+    assert len(found.content) <= HTTP_ANSWER_BYTES
+    drawn = client.post(f"{base}/items", json={"text": "drawn from all", "source_ids": raw}).json()["id"]
+    assert client.get(f"{base}/items/{drawn}", params={"include": "sources"}).status_code == 400
+    with connect(alone.url, namespace="large") as remote:
+        assert [item.id for item in remote.get([*ids, ids[0]])] == [*ids, ids[0]]
+    client.close()
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,15 @@ class RemoteMemory:
         return {"if-match": answer.headers["etag"]}
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
-        return [decode(Item, form) for form in self._call("POST", "/items:get", {"ids": list(ids)})["items"]]
+        wanted = list(dict.fromkeys(ids))
+        found: list[Item] = []
+        cursor: str | None = None
+        while len(found) < len(wanted):
+            page = self._call("POST", "/items:get", forms.without_defaults({"ids": wanted, "cursor": cursor}))
+            found += [decode(Item, form) for form in page["items"]]
+            cursor = page["next_cursor"]
+        known = dict(zip(wanted, found, strict=True))
+        return [known[item] for item in ids]
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Lists items. The server pages by cursors, so a large offset costs as much as reading all items before it."""

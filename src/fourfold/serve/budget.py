@@ -1,14 +1,14 @@
-"""Token budgets: the size of a response in tokens, and the forms of its entries that fit."""
+"""The size of answers, in bytes and in tokens, and the forms of their entries that fit."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
 
 from fourfold.errors import InvalidQuery
-from fourfold.limits import ANSWER_TOKENS
+from fourfold.limits import ANSWER_BYTES, ANSWER_TOKENS
 from fourfold.model import Json
 from fourfold.validation import is_whole
 from fourfold.wire import compact
@@ -18,6 +18,14 @@ _SEPARATOR_TOKENS: Final = 2
 SMALLEST_TOKENS: Final = 100
 """The smallest valid budget."""
 
+_CHARACTER_BYTES: Final = 4
+"""Maximum bytes of a character."""
+_READ_ROWS: Final = 64
+"""Rows of a page that are read at once."""
+_FRAME_BYTES: Final = 64 * 1024
+"""Bytes of an answer beside its rows."""
+
+T = TypeVar("T")
 Form = dict[str, Json]
 
 _RUN: Final = re.compile(
@@ -26,6 +34,50 @@ _RUN: Final = re.compile(
 )
 _TOKEN_CHARACTERS: Final = 16
 """Maximum characters of a token. A text with more characters per token of the budget cannot fit and is not measured."""
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def serialised(form: Mapping[str, Json], most_bytes: int = ANSWER_BYTES) -> str:
+    """The JSON of an answer; InvalidQuery if it is larger than any answer of the interface may be."""
+    text = compact(form)
+    if len(text) * _CHARACTER_BYTES > most_bytes and len(text.encode()) > most_bytes:
+        raise InvalidQuery(f"the answer has more than {most_bytes:,} bytes", "Ask for fewer or smaller parts of it")
+    return text
+
+
+class Page(Generic[T]):
+    """The first rows of a list, as many as fit into an answer, and at least one.
+
+    They are read a few at a time: an answer never needs much more memory than it may have bytes.
+    """
+
+    def __init__(
+        self, read: Callable[[int, int], Sequence[T]], limit: int, show: Callable[[T], Form], most_bytes: int
+    ) -> None:
+        """`read`: returns at most so many rows (second) after the first ones (first argument)."""
+        self.rows: list[T] = []
+        self.forms: list[Form] = []
+        self.is_cut = False
+        """Whether rows were left out because they did not fit."""
+        left = most_bytes - _FRAME_BYTES
+        while len(self.rows) < limit and not self.is_cut:
+            wanted = min(_READ_ROWS, limit - len(self.rows))
+            found = read(len(self.rows), wanted)
+            for row in found:
+                form = show(row)
+                left -= len(compact(form).encode()) + 1
+                if left < 0 and self.rows:
+                    self.is_cut = True
+                    break
+                self.rows.append(row)
+                self.forms.append(form)
+            if len(found) < wanted:
+                break
+
+
+# ---------------------------------------------------------------- tokens
 
 
 def tokens(text: str) -> int:

@@ -137,6 +137,7 @@ ItemView: Final = _answer(
 )
 ItemsAnswer: Final = _answer("ItemsAnswer", items=list[ItemAnswer], total=int, next_cursor=_Cursor, notes=list[str])
 ItemListAnswer: Final = _answer("ItemListAnswer", items=list[ItemAnswer])
+ItemPageAnswer: Final = _answer("ItemPageAnswer", ItemListAnswer, next_cursor=_Cursor)
 DeletedAnswer: Final = _answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)
 RawsAnswer: Final = _answer("RawsAnswer", raw=list[RawAnswer], total=int, next_cursor=_Cursor)
 _Duplicate: Final = _answer("DuplicateAnswer", item=ItemAnswer, words=float, cosine=float | None)

@@ -12,7 +12,7 @@ from fourfold.model import Edge, Node
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.item_routes import item_id
-from fourfold.serve.http.operation import InNamespace, Operations, reply
+from fourfold.serve.http.operation import InNamespace, Operations, page_of, reply
 from fourfold.serve.http.paging import next_offset, offset_of
 from fourfold.serve.http.search_routes import NS
 from fourfold.wire import encode
@@ -30,9 +30,11 @@ operations: Final = Operations()
 def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
     item = None if query.item is None else item_id(query.item)
-    found = memory.nodes(query.like, item=item, limit=query.limit, offset=offset)
-    following = next_offset(offset, len(found), more=len(found) == query.limit)
-    return reply({"nodes": [encode(node) for node in found], "next_cursor": following})
+    shown = page_of(
+        lambda start, count: memory.nodes(query.like, item=item, limit=count, offset=offset + start), query.limit
+    )
+    following = next_offset(offset, len(shown.rows), more=shown.is_cut or len(shown.rows) == query.limit)
+    return reply({"nodes": shown.forms, "next_cursor": following})
 
 
 @operations.add(

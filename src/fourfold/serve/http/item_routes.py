@@ -18,11 +18,11 @@ from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.fields import filter_options
 from fourfold.limits import LARGEST_ID
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.idempotency import OnlyOnce
-from fourfold.serve.http.operation import InNamespace, Operations, reply
+from fourfold.serve.http.operation import InNamespace, Operations, page_of, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
@@ -77,11 +77,19 @@ def new_item(given: models.NewItemRequest) -> NewItem:
 )
 def list_items(memory: InNamespace, page: Annotated[models.ItemsQuery, Query()]) -> Response:
     filters = query_filters(page)
-    found = memory.list(from_cursor(filters, page.cursor), limit=page.limit)
+    cursor = page.cursor
+
+    def read(_: int, count: int) -> list[Item]:
+        nonlocal cursor
+        found = memory.list(from_cursor(filters, cursor), limit=count)
+        cursor = after_item(found[-1]) if found else cursor
+        return found
+
+    shown = page_of(read, page.limit)
     total = memory.count(filters)
-    notes = [] if found or filters == NO_FILTERS else memory.unknown_names(filters)
-    following = after_item(found[-1]) if len(found) == page.limit else None
-    return reply({"items": [*map(encode, found)], "total": total, "next_cursor": following, "notes": notes})
+    notes = [] if shown.rows or filters == NO_FILTERS else memory.unknown_names(filters)
+    following = after_item(shown.rows[-1]) if shown.is_cut or len(shown.rows) == page.limit else None
+    return reply({"items": shown.forms, "total": total, "next_cursor": following, "notes": notes})
 
 
 def query_filters(query: BaseModel) -> Filters:
@@ -127,9 +135,12 @@ def add_many(memory: InNamespace, body: models.AddManyRequest, once: OnlyOnce) -
     return reply({"items": [*map(encode, stored)]}, 201)
 
 
-@operations.add("POST", f"{NS}/items:get", "Read items", answers.ItemListAnswer)
+@operations.add("POST", f"{NS}/items:get", "Read items, each once", answers.ItemPageAnswer)
 def get_many(memory: InNamespace, body: models.GetManyRequest) -> Response:
-    return reply({"items": [*map(encode, memory.get(body.ids))]})
+    ids, offset = list(dict.fromkeys(body.ids)), offset_of(body.cursor)
+    shown = page_of(lambda start, count: memory.get(ids[offset:][start : start + count]), len(ids))
+    following = next_offset(offset, len(shown.rows), more=shown.is_cut)
+    return reply({"items": shown.forms, "next_cursor": following})
 
 
 @operations.add("GET", f"{NS}/items/{{id:path}}", "Read an item", answers.ItemView)
@@ -235,10 +246,18 @@ def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Res
 
 @operations.add("GET", f"{NS}/raw", "List raw records", answers.RawsAnswer)
 def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) -> Response:
-    offset = offset_of(query.cursor)
-    page = memory.list_raw(session_id=query.session_id, speaker=query.speaker, limit=query.limit, offset=offset)
-    following = next_offset(offset, len(page), more=page.has_more)
-    return reply({"raw": [*map(encode, page)], "total": page.total, "next_cursor": following})
+    offset, total = offset_of(query.cursor), 0
+
+    def read(start: int, count: int) -> Sequence[RawRecord]:
+        nonlocal total
+        named = {"session_id": query.session_id, "speaker": query.speaker}
+        page = memory.list_raw(**named, limit=count, offset=offset + start)
+        total = page.total
+        return page
+
+    shown = page_of(read, query.limit)
+    following = next_offset(offset, len(shown.rows), more=offset + len(shown.rows) < total)
+    return reply({"raw": shown.forms, "total": total, "next_cursor": following})
 
 
 @operations.add("GET", f"{NS}/raw/{{id}}", "Read a raw record", answers.RawAnswer)

@@ -160,6 +160,7 @@ class PatchRequest(Request):
 
 class GetManyRequest(Request):
     ids: list[ItemId] = Field(max_length=limits.PAGE_SIZE)
+    cursor: str | None = Field(None, description="The next_cursor of an answer that these ids did not fit into.")
 
 
 class DeleteRequest(Request):

@@ -5,10 +5,11 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeVar, get_args, get_origin
 
@@ -26,15 +27,17 @@ from starlette.types import Scope as AsgiScope
 
 from fourfold import logs, owner_only
 from fourfold.errors import FourfoldError
+from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.memory import Memory
 from fourfold.model import Json
 from fourfold.serve.auth import Scope
+from fourfold.serve.budget import Page, serialised
 from fourfold.serve.http.answers import Problem
 from fourfold.serve.http.idempotency import KEY_HEADER
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.problems import HEADERS, MEDIA, REMEDY, HttpError, from_error, from_validation, problem
 from fourfold.serve.sessions import Sessions, require, require_namespace
-from fourfold.wire import compact
+from fourfold.wire import compact, encode
 
 JSON: Final = "application/json"
 SPOOLED_BYTES: Final = 1 << 30
@@ -52,6 +55,7 @@ _KEY: Final[Json] = {
     "schema": {"type": "string"},
 }
 
+T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
 Serve = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -306,5 +310,12 @@ def download(file: IO[bytes], name: str, media: str) -> Response:
     return StreamingResponse(parts(), headers=headers, media_type=media)
 
 
-def reply(form: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(compact(form), status, headers, JSON)
+def reply(form: Mapping[str, Json], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer; InvalidQuery if it is too large. An answer of a write is not: it shows what was sent."""
+    written = status == HTTPStatus.CREATED
+    return Response(compact(form) if written else serialised(form, HTTP_ANSWER_BYTES), status, headers, JSON)
+
+
+def page_of(read: Callable[[int, int], Sequence[T]], limit: int) -> Page[T]:
+    """The rows of a page that fit into an answer."""
+    return Page(read, limit, encode, HTTP_ANSWER_BYTES)

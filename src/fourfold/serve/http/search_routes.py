@@ -10,6 +10,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from fourfold.engine.present import shared_text
+from fourfold.errors import InvalidQuery
 from fourfold.model import Item, Json
 from fourfold.retrieval import Candidates, Plan, Ranking, SearchResponse
 from fourfold.serve.budget import Form, check_budget, fitting
@@ -38,7 +39,12 @@ def search(request: Request, memory: InNamespace, body: models.SearchRequest) ->
         require_namespace(name)
     response = memory.search(body.query, filters=models.given_filters(body.filters), **asked)
     shared(request).metrics.search(response)
-    return reply(search_json(response, budget, content=body.content))
+    form = search_json(response, budget, content=body.content)
+    try:
+        return reply(form)
+    except InvalidQuery:  # too large
+        notes = [*form["notes"], "the texts were left out: they did not fit into an answer"]
+        return reply({**form, "notes": notes, "results": [_short(result) for result in form["results"]]})
 
 
 @operations.add("POST", f"{NS}/why", "Say why an item has its place", answers.WhyAnswer)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from mcp_types import CallToolResult, TextContent
 
 from fourfold import wire
-from fourfold.errors import FourfoldError, InvalidQuery
-from fourfold.limits import ANSWER_BYTES, ANSWER_ROWS
-from fourfold.serve.budget import Form, fitting, shortened, tokens
+from fourfold.errors import FourfoldError
+from fourfold.limits import ANSWER_ROWS
+from fourfold.serve.budget import Form, fitting, serialised, shortened, tokens
 
 if TYPE_CHECKING:
     from fourfold.engine.search import Why
@@ -37,14 +37,6 @@ _ECHOED: Final = ("masked", "key", "namespace", "tags", "kind", "language", "sou
 
 def answer(form: Mapping[str, Json]) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=serialised(form))])
-
-
-def serialised(form: Mapping[str, Json]) -> str:
-    """The JSON of an answer; InvalidQuery if it is larger than any answer may be."""
-    text = wire.compact(form)
-    if len(text.encode()) > ANSWER_BYTES:
-        raise InvalidQuery(f"the answer has more than {ANSWER_BYTES:,} bytes", "Ask for fewer or smaller parts of it")
-    return text
 
 
 def refusal(error: FourfoldError, tool: str) -> CallToolResult:

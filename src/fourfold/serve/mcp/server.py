@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
+from fourfold.serve.budget import serialised
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
     item_forms,
     raw_forms,
     refusal,
     remedy_for_agents,
-    serialised,
     status_form,
     within,
 )
