@@ -259,6 +259,25 @@ def alone(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
+def test_a_page_of_another_site_gets_nothing_by_any_request(alone: Server) -> None:
+    paths = {route.path.replace("{namespace}", "default") for route in OPERATIONS} | {"/health", "/v1/openapi.json"}
+    with alone.client() as client:
+        for path in sorted(paths):
+            for site in ("cross-site", "same-site", "?"):
+                for mode in ("no-cors", "cors", "navigate"):
+                    refused = client.get(path, headers={"sec-fetch-site": site, "sec-fetch-mode": mode})
+                    assert (refused.status_code, "other sites" in refused.text) == (403, True), path
+                    assert refused.headers["cross-origin-resource-policy"] == "same-origin"
+            own = client.get(path, headers={"sec-fetch-site": "same-origin"})
+            assert own.status_code != 403
+            assert own.headers["cross-origin-resource-policy"] == "same-origin"
+        link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        assert client.get("/", headers=link).status_code == 200
+        assert client.get("/", headers={**link, "sec-fetch-mode": "no-cors"}).status_code == 403
+        assert client.get("/app.js", headers=link).status_code == 403
+        assert client.get(f"{NS}/items", headers={"sec-fetch-site": "none"}).status_code == 200
+
+
 def test_no_answer_is_larger_than_the_limit_and_cursors_lead_to_the_rest(alone: Server) -> None:
     client = alone.client()
     base, texts = "/v1/namespaces/large", [f"heron {number} " + "x" * 900_000 for number in range(45)]

@@ -1,4 +1,4 @@
-"""Checks of every HTTP request before a route sees it: headers, Host, Origin, token, and the body's size and time."""
+"""Checks of every HTTP request before a route sees it: headers, Host, origin, token, and the body's size and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +20,10 @@ from fourfold.serve.auth import Grant, RequestRate, Tokens, granted, known
 HEALTH = "/health"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 LAST_PORT = 65535
+_PAGE = "/"
+"""The web page, which does nothing by itself: other sites may link to it."""
+_OWN_SITES = frozenset({"same-origin", "none"})
+"""Values of Sec-Fetch-Site, which browsers send also with a GET, that has no Origin; none: the user's own request."""
 _DISCARDED = 4 * limits.HTTP_BODY_BYTES
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(?P<port>[0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
 
@@ -74,7 +78,8 @@ class Guard:
         headers = Headers(scope=scope)
         path: str = scope["path"]
         is_open = path in self._rules.open_paths and token_of(headers) is None
-        refusal = self._oversized(headers) or self._foreign(headers)
+        send = _not_shared(send)
+        refusal = self._oversized(headers) or self._foreign(headers, path)
         if not is_open:
             refusal = refusal or self._unknown(headers) or self._too_often(headers)
         if refusal is None and self._rules.streamed is not None and self._rules.streamed.fullmatch(path):
@@ -97,11 +102,15 @@ class Guard:
             return Refusal(431, "the headers are too large", details)
         return None
 
-    def _foreign(self, headers: Headers) -> Refusal | None:
+    def _foreign(self, headers: Headers, path: str) -> Refusal | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return Refusal(421, "the Host header is not allowed", "Use the server's address, or add it to http_hosts")
-        if any(origin.lower() not in _own_origins(hosts[0]) for origin in origins):
+        sites = headers.getlist("sec-fetch-site")
+        follows_link = path == _PAGE and headers.get("sec-fetch-mode") == "navigate"
+        if any(origin.lower() not in _own_origins(hosts[0]) for origin in origins) or (
+            not follows_link and any(site not in _OWN_SITES for site in sites)
+        ):
             return Refusal(403, "requests from pages of other sites are not allowed", "Send no Origin, or the server's")
         return None
 
@@ -149,6 +158,17 @@ class Guard:
                 return await _read_body(headers, receive)
         except TimeoutError:
             return Refusal(408, "the request's body did not arrive in time", f"Send it within {seconds:g} seconds")
+
+
+def _not_shared(send: Send) -> Send:
+    """Forbids pages of other sites to load an answer, as an image or a script."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).setdefault("cross-origin-resource-policy", "same-origin")
+        await send(message)
+
+    return sending
 
 
 def token_of(headers: Headers) -> str | None:
