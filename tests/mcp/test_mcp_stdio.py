@@ -13,6 +13,7 @@ from mcp import MCPError
 from mcp_support import MODES, beside, call, connected, parameters, refused
 
 from fourfold import AsyncMemory, NewItem
+from fourfold.limits import HTTP_BODY_BYTES
 from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.stdio import Lines, repaired
 
@@ -164,19 +165,21 @@ async def test_levels_of_tools(tmp_path: Path, level: Level, count: int) -> None
         assert len((await client.list_tools()).tools) == count
 
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
+}
+
+
 def test_closing_stdin_ends_the_server_and_stdout_has_protocol_lines_only(tmp_path: Path) -> None:
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
-    }
     given = parameters(tmp_path)
     command = [given.command, *given.args]
     with subprocess.Popen(command, env=given.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        server.stdin.write(json.dumps(hello) + "\n")
+        server.stdin.write(json.dumps(HELLO) + "\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"
         assert not (tmp_path / "fourfold.db").exists()  # the store is opened only when needed
@@ -195,9 +198,37 @@ def test_closing_stdin_ends_the_server_and_stdout_has_protocol_lines_only(tmp_pa
 )
 def test_a_lone_surrogate_in_the_json_of_a_client_is_replaced(sent: bytes, stored: str) -> None:
     assert json.loads(repaired(b'"' + sent + b'"\n')) == stored
-    reader = io.BufferedReader(Lines(io.BytesIO(b'"' + sent + b'"\n' + b"x" * 20_000 + b"\nlast")))
-    assert json.loads(reader.readline()) == stored
-    assert reader.read() == b"x" * 20_000 + b"\nlast"
+    more = b'", "more": "' + b"x" * 20_000 + b'"}}'
+    message = b'{"jsonrpc": "2.0", "method": "said", "params": {"text": "' + sent + more
+    reader = io.BufferedReader(Lines(io.BytesIO(message + b"\n" + message), io.BytesIO()))
+    assert [json.loads(line)["params"]["text"] for line in reader] == [stored, stored]
+
+
+def test_a_line_that_is_not_a_message_is_answered_with_an_error(tmp_path: Path) -> None:
+    deep = '{"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": ' + '{"a":' * 210 + "1" + "}" * 211
+    lines = {
+        "this is not JSON": (None, -32700),
+        "[" * 100_000: (None, -32700),
+        deep: (7, -32600),
+        "[]": (None, -32600),
+        '{"id": "x", "method": 1}': ("x", -32600),
+        '{"jsonrpc": "2.0", "id": true, "method": "ping"}': (None, -32600),
+        "y" * (HTTP_BODY_BYTES + 1): (None, -32600),
+    }
+    given = parameters(tmp_path)
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([given.command, *given.args], env=given.env, **pipes) as server:
+        for line, (id, code) in lines.items():
+            server.stdin.write(line + "\n\n")
+            server.stdin.flush()
+            answer = json.loads(server.stdout.readline())
+            assert (answer["id"], answer["error"]["code"]) == (id, code), line[:80]
+            assert answer["error"]["message"]
+        server.stdin.write(json.dumps(HELLO) + "\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"
+        server.stdin.close()
+        assert server.wait(30) == 0
 
 
 @pytest.mark.spec("C4")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import sys
@@ -10,6 +11,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, jsonrpc_message_adapter
+
+from fourfold.limits import HTTP_BODY_BYTES
 from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.server import build
 
@@ -42,7 +46,10 @@ def _reserve() -> Callable[[], None]:
         os.dup2(2, 1)
     except OSError:  # without a stderr
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.stdin, sys.stdout = cast("Any", SimpleNamespace(buffer=io.BufferedReader(Lines(asked)))), said
+    sys.stdin, sys.stdout = (
+        cast("Any", SimpleNamespace(buffer=io.BufferedReader(Lines(asked, cast("Any", said.buffer))))),
+        said,
+    )
 
     def give_back() -> None:
         sys.stdin, sys.stdout = ordinary
@@ -52,13 +59,15 @@ def _reserve() -> Callable[[], None]:
 
 
 class Lines(io.RawIOBase):
-    """Repairs lines of JSON: JavaScript writes half an emoji as a lone surrogate, which is not valid Unicode.
+    """Lines that are messages of the protocol. Any other would be dropped by the SDK, and its sender would wait: here
+    it is answered with an error.
 
-    Such a line would be dropped, and its sender would never get an answer.
+    Repairs what JavaScript writes for half an emoji, a lone surrogate, which is not valid Unicode.
     """
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO, answers: BinaryIO) -> None:
         self._source = source
+        self._answers = answers
         self._rest = b""
 
     def readable(self) -> bool:
@@ -66,11 +75,48 @@ class Lines(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         view = memoryview(buffer).cast("B")
-        self._rest = self._rest or repaired(self._source.readline())
+        self._rest = self._rest or self._message()
         part = self._rest[: len(view)]
         view[: len(part)] = part
         self._rest = self._rest[len(part) :]
         return len(part)
+
+    def _message(self) -> bytes:
+        """The next message; nothing at the end."""
+        while line := self._source.readline(HTTP_BODY_BYTES):
+            if len(line) == HTTP_BODY_BYTES and not line.endswith(b"\n"):
+                while (more := self._source.readline(HTTP_BODY_BYTES)) and not more.endswith(b"\n"):
+                    pass
+                self._refuse(None, INVALID_REQUEST, f"the line has more than {HTTP_BODY_BYTES >> 20} MiB")
+            elif line.strip() and self._is_message(line := repaired(line)):
+                return line
+        return b""
+
+    def _is_message(self, line: bytes) -> bool:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            message = None
+        if message is None or (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
+            self._refuse_line(line)
+            return False
+        return True
+
+    def _refuse_line(self, line: bytes) -> None:
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse(None, PARSE_ERROR, "the line is not JSON, or is nested too deeply")
+            return
+        known = cast("dict[str, Any]", read).get("id") if isinstance(read, dict) else None
+        id = known if isinstance(known, int | str) and not isinstance(known, bool) else None
+        self._refuse(id, INVALID_REQUEST, "the line is not a JSON-RPC message, or is nested too deeply")
+
+    def _refuse(self, id: int | str | None, code: int, message: str) -> None:
+        """Each message is one write of a buffered stream, which is atomic among threads."""
+        form = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
+        self._answers.write(json.dumps(form).encode() + b"\n")
+        self._answers.flush()
 
 
 def repaired(line: bytes) -> bytes:
