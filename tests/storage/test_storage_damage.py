@@ -44,6 +44,38 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(opened: Opener, tmp
 
 
 @pytest.mark.spec("B9")
+@pytest.mark.parametrize("damage", ["empty", "missing", "another store's", "another program's"])
+def test_a_database_that_lost_everything_is_damage_and_not_an_empty_store(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "store"
+    with Memory.open(folder, embedder="none", background=False) as memory:
+        memory.add_many([NewItem(f"note {number}") for number in range(20)])
+        memory.index()
+    for file in folder.glob("fourfold.db*"):
+        file.unlink()
+    if damage == "empty":
+        (folder / "fourfold.db").touch()
+    elif damage == "another store's":
+        Memory.open(tmp_path / "other", embedder="none", background=False).close()
+        shutil.copy(tmp_path / "other" / "fourfold.db", folder)
+    elif damage == "another program's":
+        db = apsw.Connection(str(folder / "fourfold.db"))
+        db.execute("CREATE TABLE theirs (a)")
+        db.close()
+    for _ in range(2):
+        with pytest.raises(DamagedStore) as raised:
+            Memory.open(folder, embedder="none", background=False)
+        assert "backup" in raised.value.remedy
+    if damage == "another program's":
+        db = apsw.Connection(str(folder / "fourfold.db"))
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+        db.close()
+    else:
+        shutil.rmtree(folder / "index")
+        with Memory.open(folder, embedder="none", background=False) as memory:
+            assert memory.count() == 0
+
+
+@pytest.mark.spec("B9")
 def test_a_store_that_a_newer_version_migrates_is_not_written_by_a_process_that_has_it_open(
     opened: Opener, tmp_path: Path
 ) -> None:

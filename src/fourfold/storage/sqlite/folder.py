@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from fourfold import owner_only
-from fourfold.errors import ReadOnlyStore, StoreNotFound, StoreUnavailable
+from fourfold.errors import DamagedStore, ReadOnlyStore, StoreNotFound, StoreUnavailable
 from fourfold.storage.sqlite.database import Database, value
 from fourfold.storage.values import HOW_TO_CREATE
 
@@ -41,6 +41,17 @@ def prepare(folder: Path) -> None:
         raise StoreUnavailable(
             f"{folder} is on a network file system ({kind}), where file locks cannot be trusted",
             "Choose a local folder, or share a store on PostgreSQL",
+        )
+
+
+def require_content(folder: Path, database: Database) -> None:
+    """DamagedStore if nothing was ever stored in the database, but indexes of a store lie beside it."""
+    with database.read() as db:
+        known = value(db, "SELECT 1 FROM namespaces LIMIT 1")
+    if known is None and any((folder / INDEX).glob("*/*/manifest.json")):
+        raise DamagedStore(
+            f"{folder / DATABASE} is empty, but {folder / INDEX} has indexes of what was stored in it",
+            "Restore a backup into a new folder: fourfold --store FOLDER restore FILE; or remove index and start over",
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 
-from fourfold.errors import NewerSchema
+from fourfold.errors import DamagedStore, NewerSchema
 from fourfold.storage.sqlite.copies import copy_to
 
 _TABLES = """
@@ -294,6 +294,7 @@ def version(db: apsw.Connection) -> int:
 
 def migrate(db: apsw.Connection, path: Path) -> None:
     """Brings the file to VERSION in one transaction, after a backup; does nothing when it is there already."""
+    _require_ours(db, path)
     if known_version(db) == VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
@@ -309,6 +310,16 @@ def migrate(db: apsw.Connection, path: Path) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _require_ours(db: apsw.Connection, path: Path) -> None:
+    """Leaves databases of other programs alone. One statement: another process may be making the tables."""
+    sql = (
+        "SELECT count(*), total(name = 'namespaces'), (SELECT user_version FROM pragma_user_version) FROM sqlite_master"
+    )
+    ((tables, ours, found),) = db.execute(sql)
+    if not (ours if found else not tables):
+        raise DamagedStore(f"{path} is not a database of Fourfold", "Put the right file back, or restore a backup")
 
 
 def known_version(db: apsw.Connection) -> int:

@@ -44,6 +44,11 @@ class SqliteStore:
         self.folder = folder
         self._tuning = tuning
         self._db = Database(folder / folders.DATABASE, tuning)
+        try:
+            folders.require_content(folder, self._db)
+        except BaseException:
+            self._db.close()
+            raise
         self._indexes = Indexes(folder / folders.INDEX, folders.identity(self._db), self._db, tuning)
         self._caches = Caches(self._db, self._indexes)
         self._linkers: dict[int, Linker] = {}
