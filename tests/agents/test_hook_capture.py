@@ -9,6 +9,7 @@ import pytest
 from fourfold.cli.hooks import capture
 from fourfold.cli.hooks.capture import Captured, Pending, requests
 from fourfold.config import Settings
+from fourfold.errors import InvalidItem
 
 pytestmark = pytest.mark.spec("C19")
 
@@ -66,6 +67,27 @@ def test_kept_texts_belong_to_one_store_and_namespace(tmp_path: Path) -> None:
     assert [entry for _, entry in own.all()] == [item]
     assert list(other.all()) == []
     assert path.stat().st_mode & 0o077 == 0
+
+
+SECRET = "xK9w2Lq8-Tr0ub4dor"
+
+
+def test_no_secret_waits_in_plain_text_for_a_store(tmp_path: Path) -> None:
+    item = Captured(f"the gate has password = {SECRET}", "", "", "2026-11-17T00:00:00+00:00")
+    kept = Pending(Settings(store="a"), tmp_path).keep(item)
+    assert SECRET not in kept.read_text()
+    with pytest.raises(InvalidItem, match="secret"):
+        Pending(Settings(store="a", secrets="refuse"), tmp_path).keep(item)
+    assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+    assert capture.scan(mask=False, folder=tmp_path) == []
+    allowed = Pending(Settings(store="b", secrets="allow"), tmp_path).keep(item)
+    assert SECRET in allowed.read_text()
+    (line,) = capture.scan(mask=False, folder=tmp_path)
+    assert "waits for its store" in line
+    assert SECRET not in line
+    assert capture.scan(mask=True, folder=tmp_path) == [f"masked: {line}"]
+    assert capture.scan(mask=False, folder=tmp_path) == []
+    assert SECRET not in allowed.read_text()
 
 
 def test_texts_that_every_store_refuses_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

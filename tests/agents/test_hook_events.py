@@ -132,6 +132,21 @@ def test_a_locked_store_delays_a_memory_and_loses_none(agent: Agent) -> None:
     assert agent.send("stop") == {}
 
 
+@pytest.mark.parametrize("mode", ["mask", "refuse"])
+def test_a_locked_store_keeps_no_secret_of_a_prompt(tmp_path: Path, mode: str) -> None:
+    agent = Agent(tmp_path, environment={"FOURFOLD_SECRETS": mode})
+    secret = "hunter" + "22"
+    fill(agent, "The staging host is called blue-7")
+    holder = apsw.Connection(str(agent.home / "store" / "fourfold.db"))
+    holder.execute("BEGIN IMMEDIATE")
+    answer = message(agent.send("prompt", prompt=f"Remember that the password is {secret}."))
+    assert ("kept and will be" if mode == "mask" else "not remembered") in answer
+    assert secret not in "".join(path.read_text() for path in kept(agent))
+    assert len(kept(agent)) == (mode == "mask")
+    holder.execute("ROLLBACK")
+    holder.close()
+
+
 def test_a_text_that_the_store_refuses_does_not_hold_up_others(tmp_path: Path) -> None:
     agent = Agent(tmp_path, environment={"FOURFOLD_SECRETS": "refuse"})
     secret = "hunter" + "22"

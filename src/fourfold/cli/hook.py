@@ -21,7 +21,7 @@ from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fourfold.cli.hooks.capture import Captured, Pending
+    from fourfold.cli.hooks.capture import Captured
     from fourfold.cli.hooks.events import Answer, Event
     from fourfold.config import Settings
     from fourfold.memory import Memory
@@ -65,19 +65,19 @@ def _work(ctx: click.Context, answer: Answer, settings: Settings) -> None:
         answer.messages.append(str(error))
         return
     pending = Pending(settings)
-    if new := captured(event):
-        _keep(pending, new)
-        answer.messages.append(_LATER)
+    refused: list[str] = []
+    for item in captured(event):
+        try:
+            pending.keep(item)
+            answer.messages[:] = [_LATER]
+        except InvalidItem as error:
+            refused.append(_not_remembered(error))
+    answer.messages += refused
     waiting = list(pending.all())
     if event.name in ("session-start", "prompt"):
         _recall(ctx, event, answer, settings)
     if waiting:
-        _store(ctx, waiting, answer)
-
-
-def _keep(pending: Pending, new: list[Captured]) -> None:
-    for item in new:
-        pending.keep(item)
+        _store(ctx, waiting, answer, refused)
 
 
 def _recall(ctx: click.Context, event: Event, answer: Answer, settings: Settings) -> None:
@@ -95,17 +95,20 @@ def _recall(ctx: click.Context, event: Event, answer: Answer, settings: Settings
                 answer.context = recall.prompt_context(memory, event, settings)
 
 
-def _store(ctx: click.Context, waiting: list[tuple[Path, Captured]], answer: Answer) -> None:
+def _not_remembered(error: InvalidItem) -> str:
+    return f"not remembered, because {error}"
+
+
+def _store(ctx: click.Context, waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[str]) -> None:
     """Moves kept texts into the store; an item without a vector gets it from a background process."""
     ids: list[int] = []
-    refused: list[str] = []
     try:
         with open_memory(ctx, create=True) as memory:
             for path, item in waiting:
                 try:
                     ids.append(_add(memory, item))
                 except InvalidItem as error:  # dropped: it would be refused again, and block those after it
-                    refused.append(f"not remembered, because {error}")
+                    refused.append(_not_remembered(error))
                 path.unlink(missing_ok=True)
             _start_worker(memory)
     except FourfoldError as error:

@@ -80,10 +80,11 @@ def scan_secrets(
     ctx: click.Context,
     mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
+    from fourfold.cli.hooks import capture
     from fourfold.serve.http import judged_files
 
     with open_memory(ctx) as memory:
-        lines = judged_files.scan(memory.settings, mask=mask) + memory.scan_secrets(mask=mask)
+        lines = judged_files.scan(memory.settings, mask=mask) + capture.scan(mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 

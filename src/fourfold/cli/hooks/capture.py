@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -90,24 +90,57 @@ class Pending:
     def __init__(self, settings: Settings, folder: Path | None = None) -> None:
         place = f"{settings.store or default_store()}\n{settings.namespace}"
         self._folder = (folder or _folder()) / hashlib.sha256(place.encode()).hexdigest()[:32]
+        self._settings = settings
 
     def keep(self, item: Captured) -> Path:
-        """Writes the text in one step; OSError if that is not possible."""
+        """Writes the text in one step, without secrets, as the store would do it.
+
+        OSError if that is not possible; InvalidItem if the text has a secret and the setting `secrets` is refuse.
+        """
+        from fourfold.engine.secret_policy import SecretPolicy
+
+        item = replace(item, text=SecretPolicy(self._settings.secrets).text(item.text))
         owner_only.make_folder(self._folder)
         if len(list(self._folder.iterdir())) >= PENDING:
             raise OSError(f"{self._folder} has {PENDING} texts that no store has taken")
-        target = self._folder / f"{secrets.token_hex(8)}.json"
-        written = target.with_suffix(".new")
-        with owner_only.open_file(written, "w", encoding="utf-8") as file:
-            json.dump(asdict(item), file)
-        return written.replace(target)
+        return _write(self._folder / f"{secrets.token_hex(8)}.json", item)
 
     def all(self) -> Iterator[tuple[Path, Captured]]:
         """The kept texts; files that are not understood are skipped."""
-        for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
-            with suppress(OSError, ValueError, TypeError):
-                read = cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
-                yield path, Captured(**read)
+        return _read(self._folder)
+
+
+def scan(*, mask: bool, folder: Path | None = None) -> list[str]:
+    """One line for each secret in a text that waits for a store, of any store. `mask`: masks them; lists what was done.
+
+    Older versions kept texts as they were, and with `secrets: allow` they still are.
+    """
+    from fourfold.text.secrets import masked, masks_in
+
+    lines: list[str] = []
+    for waiting in sorted((folder or _folder()).glob("*/")):
+        for path, item in _read(waiting):
+            hidden = masked(item.text)
+            if hidden != item.text:
+                found = [f"{path.name}: a captured text that waits for its store: {kind}" for kind in masks_in(hidden)]
+                lines += [f"masked: {line}" for line in found] if mask else found
+                if mask:
+                    _write(path, replace(item, text=hidden))
+    return lines
+
+
+def _read(folder: Path) -> Iterator[tuple[Path, Captured]]:
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        with suppress(OSError, ValueError, TypeError):
+            read = cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
+            yield path, Captured(**read)
+
+
+def _write(path: Path, item: Captured) -> Path:
+    written = path.with_suffix(".new")
+    with owner_only.open_file(written, "w", encoding="utf-8") as file:
+        json.dump(asdict(item), file)
+    return written.replace(path)
 
 
 def _folder() -> Path:
