@@ -62,6 +62,9 @@ FILE_BYTES = 10 * 1024 * 1024
 PACKED_FILE_BYTES = 64 * 1024 * 1024
 """Maximum size of a file in a compressed format, such as PDF."""
 
+IMPORT_BYTES = 256 * 1024 * 1024
+"""Maximum size of a file of another tool that is imported, and of what an archive unpacks to (InvalidItem)."""
+
 FOLDER_DEPTH = 100
 """Maximum depth of folders; deeper ones are skipped and named."""
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -411,3 +412,25 @@ def test_the_command_reports_what_was_stored_and_what_was_left_out(tmp_path: Pat
     assert "langchain.jsonl:1: the key 'results' is missing" in wrong.stderr
     refused = fourfold(tmp_path, "import", "--dry-run", str(FIXTURES / "langchain.jsonl"))
     assert (refused.returncode, "--from only" in refused.stderr) == (1, True)
+
+
+def test_an_archive_is_refused_before_it_is_unpacked(memory: Memory, tmp_path: Path) -> None:
+    packed = tmp_path / "export.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as part:
+        for _ in range(80):
+            part.write(b" " * (1 << 20))
+    assert packed.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidItem, match="too many bytes"):
+            import_from(memory, "claude-export", packed)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+@pytest.mark.parametrize("name", ["mem0", "mcp-memory-service", "langchain-jsonl", "claude-export"])
+def test_a_file_without_an_end_is_refused(memory: Memory, name: str) -> None:
+    with pytest.raises(FourfoldError):
+        import_from(memory, name, Path("/dev/zero"))

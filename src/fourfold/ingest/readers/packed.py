@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from posixpath import dirname, join, normpath
 from typing import Final
 from urllib.parse import unquote
 from xml.parsers import expat
 
+from fourfold import bounded
 from fourfold.ingest.document import Document, Line, Section, Unreadable, numbered
 from fourfold.ingest.readers import html
 from fourfold.ingest.readers.markdown import first_title, sectioned
@@ -22,37 +23,24 @@ from fourfold.limits import FILE_BYTES, PACKED_FILE_BYTES, cpu_seconds_for
 
 
 StartElement = Callable[[str, Mapping[str, str]], None]
-_PARTS: Final = 10_000
-"""Maximum number of files in an archive."""
 
 
 class Archive:
     """Reads at most PACKED_FILE_BYTES of unpacked data."""
 
     def __init__(self, data: bytes) -> None:
-        try:
-            self._zip = zipfile.ZipFile(BytesIO(data))
-        except (zipfile.BadZipFile, ValueError) as error:
-            raise Unreadable("not a ZIP archive, as this format requires") from error
-        if len(self._zip.namelist()) > _PARTS:
-            raise Unreadable("an archive with too many files")
-        self._left = PACKED_FILE_BYTES
+        with _readable():
+            self._parts = bounded.Archive(BytesIO(data), len(data), PACKED_FILE_BYTES)
+        self._names = frozenset(self._parts.names())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._zip.NameToInfo
+        return name in self._names
 
     def read(self, name: str) -> bytes:
-        try:
-            with self._zip.open(name) as part:
-                data = part.read(self._left + 1)
-        except KeyError:
-            raise Unreadable(f"an archive without {name[:100]}") from None
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-            raise Unreadable("a damaged or encrypted archive") from error
-        self._left -= len(data)
-        if self._left < 0:
-            raise Unreadable("an archive that unpacks to too many bytes")
-        return data
+        if name not in self._names:
+            raise Unreadable(f"an archive without {name[:100]}")
+        with _readable():
+            return self._parts.read(name)
 
     def parse(
         self,
@@ -75,6 +63,14 @@ class Archive:
             parser.Parse(self.read(name), True)
         except expat.ExpatError as error:
             raise Unreadable(f"malformed XML in {name[:100]}") from error
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    try:
+        yield
+    except bounded.Unbounded as error:
+        raise Unreadable(str(error)) from error
 
 
 def local(name: str) -> str:

@@ -6,11 +6,11 @@ neighbouring messages can be read. Documents of projects and what Claude remembe
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fourfold import bounded
 from fourfold.errors import InvalidItem, NotFound
 from fourfold.integrations.importers.reading import (
     Found,
@@ -26,11 +26,8 @@ from fourfold.integrations.importers.reading import (
     text_of,
     time_of,
 )
-from fourfold.limits import FILE_BYTES
+from fourfold.limits import IMPORT_BYTES
 from fourfold.model import NewItem
-
-_LARGEST: Final = 100 * FILE_BYTES
-"""Bytes of one unpacked file."""
 
 
 def read(place: Path) -> Found:
@@ -55,22 +52,11 @@ def _files(place: Path) -> dict[str, bytes]:
     if place.suffix != ".zip":
         return {"conversations.json": read_bytes(place)}
     try:
-        with zipfile.ZipFile(place) as archive:
-            return {Path(info.filename).name: _unpacked(archive, info) for info in archive.infolist() if _is_read(info)}
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+        with place.open("rb") as file:
+            archive = bounded.Archive(file, place.stat().st_size, IMPORT_BYTES)
+            return {Path(name).name: archive.read(name) for name in archive.names() if Path(name).name in _READERS}
+    except (bounded.Unbounded, OSError) as error:
         raise InvalidItem(f"{place.name} is not a readable zip file ({error})", "Download the export again") from error
-
-
-def _is_read(info: zipfile.ZipInfo) -> bool:
-    return Path(info.filename).name in _READERS
-
-
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    with archive.open(info) as file:
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise InvalidItem(f"{info.filename} unpacks to more than {_LARGEST:,} bytes", "Import its parts one by one")
-    return content
 
 
 def _conversation(element: Placed, found: Found) -> None:

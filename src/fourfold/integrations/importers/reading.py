@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from fourfold import limits
+from fourfold import bounded, limits
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Edge, Json, NewItem
@@ -134,7 +134,9 @@ def read_text(file: Path, name: str | None = None) -> str:
 
 def read_bytes(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return bounded.read_file(file, limits.IMPORT_BYTES)
+    except bounded.Unbounded as error:
+        raise InvalidItem(f"{file} cannot be imported: {error}", "Import its parts one by one") from error
     except OSError as error:
         raise InvalidItem(f"{file} cannot be read ({error.strerror})", "Check the path") from error
 
