@@ -399,7 +399,7 @@ def test_items_that_stop_matching_before_they_are_removed_stay(memory: Memory) -
 
 @pytest.mark.parametrize("fact", [False, True])
 def test_two_undos_of_one_state_succeed_once(memory: Memory, fact: bool) -> None:
-    names = {"subject": "Maria", "attribute": "home"} if fact else {"key": "home"}
+    names: dict[str, Any] = {"subject": "Maria", "attribute": "home"} if fact else {"key": "home"}
     for value in ("Bonn", "Rome", "Oslo"):
         known = memory.add(NewItem(f"Maria lives in {value}", **names))
     known = memory.get([known.id])[0]
