@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fourfold import validation as rules
 from fourfold.engine.retrievers import FACTORIES as RETRIEVERS
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem
 from fourfold.retrieval import Query, Ranking
-from fourfold.storage.protocols import Store
+from fourfold.storage.protocols import Store, Transaction
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -28,19 +29,32 @@ NS = "notes"
 class Settled:
     """A store that publishes its indexes, or is reopened, before a read that follows a write.
 
-    Only the thread that created it does so, because a store must not be closed while another thread uses it.
+    Only the thread that created it does so, because a store must not be closed while another thread uses it,
+    and not inside a transaction, for which closing would wait.
     """
 
     def __init__(self, store: Store, settle: Callable[[Store], Store]) -> None:
         self._store = store
         self._settle = settle
         self._written = False
+        self._writing = False
         self._thread = threading.get_ident()
 
+    @contextmanager
+    def transaction(self, namespace: str, **options: bool) -> Iterator[Transaction]:
+        with self._store.transaction(namespace, **options) as transaction:
+            self._writing = True
+            try:
+                yield transaction
+            finally:
+                self._writing = False
+                self._written = True
+
     def __getattr__(self, name: str) -> Any:
-        if self._written and name != "transaction" and threading.get_ident() == self._thread:
+        if self._written and not self._writing and threading.get_ident() == self._thread:
+            self._written = False
             self._store = self._settle(self._store)
-        self._written = name in ("transaction", "portable")
+        self._written = self._written or name == "portable"
         return getattr(self._store, name)
 
 
