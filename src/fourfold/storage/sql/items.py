@@ -354,4 +354,5 @@ def _change(row: Row) -> int:
     if row.before is None:
         return _TEXT if row.vector is None else _TEXT | _VECTOR
     told = _TEXT if row.is_retold or row.is_renamed else 0
-    return _LABELS | told | (_VECTOR if row.is_reworded or row.vector is not None else 0)
+    labels = _LABELS if row != row.before else 0
+    return labels | told | (_VECTOR if row.is_reworded or row.vector is not None else 0)

@@ -36,7 +36,10 @@ _PAGE_ITEMS = 500
 
 @dataclass(slots=True)
 class Row:
-    """An item with its tags and sources, as it is stored or about to be. Values are replaced, never changed."""
+    """An item with its tags and sources, as it is stored or about to be. Values are replaced, never changed.
+
+    Two rows are equal if what they store is, but for their vectors.
+    """
 
     id: int
     """0 until it is assigned."""
@@ -60,12 +63,12 @@ class Row:
     tags: dict[str, str] = field(default_factory=dict[str, str])
     """Tags: folded form to spelling."""
     sources: list[int] = field(default_factory=list[int])
-    before: Row | None = None
+    before: Row | None = field(default=None, compare=False)
     """The stored state; None for a new item."""
-    vector: Vector | Windows | None = None
+    vector: Vector | Windows | None = field(default=None, compare=False)
     """The vector given by the caller, or copied."""
-    touched: bool = False
-    digest: bytes | None = None
+    touched: bool = field(default=False, compare=False)
+    digest: bytes | None = field(default=None, compare=False)
     """The hash of its text, if that is known."""
 
     @property
