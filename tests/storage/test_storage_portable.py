@@ -40,12 +40,13 @@ def fill(memory: Memory) -> None:
             NewItem("a chunk", path="docs/ä.md", chunk_index=2, language="de", kind="page"),
             NewItem("\u2028line separators\u2029 and \x1b[31mcontrols\x7f"),
             NewItem("gone soon"),
-        ]
+        ],
+        wait=True,
     )
     memory.add_node("Maria Lopez", "person", ["Mary"], {"born": 1980}, item=1)
     memory.add_edge("Maria Lopez", "likes", "Blue Lagoon", 0.25)
     memory.forget([memory.search("gone soon", only=["keyword"]).results[0].id])
-    memory.update("key:lagoon", ItemPatch(text="Open from nine"))
+    memory.update("key:lagoon", ItemPatch(text="Open from nine"), wait=True)
     memory.index()
 
 
