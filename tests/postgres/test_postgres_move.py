@@ -71,7 +71,7 @@ def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path:
 
 @pytest.mark.parametrize("to_server", [True, False])
 def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: bool, monkeypatch):
-    monkeypatch.setattr(loading, "_PIECE", 40)
+    monkeypatch.setattr(loading, "PIECE_RECORDS", 40)
     places: list[Any] = [tmp_path / "one", dsn]
     with (
         opened(places[not to_server]) as source,
@@ -89,7 +89,7 @@ def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: boo
         monkeypatch.setattr(move, "_records", interrupted)
         with pytest.raises(KeyboardInterrupt):
             source.move(target.store)
-        assert target.check() == [loading.UNFINISHED]
+        assert target.check() == ["a move into this store was interrupted: run it again"]
         stored = [item.id for item in target.list(limit=1000)]
         assert 0 < len(stored) < 152
         with pytest.raises(RequestError, match="another"):

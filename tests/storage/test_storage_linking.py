@@ -12,7 +12,7 @@ from engine_support import Opener, ids
 
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage import linking
+from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.links import SqliteLinkRows
 

@@ -14,7 +14,7 @@ from engine_support import Opener, notes
 
 from fourfold.index import publish
 from fourfold.model import NewItem
-from fourfold.storage import linking
+from fourfold.storage.sql import linking
 from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.links import SqliteLinkRows
@@ -244,7 +244,7 @@ def test_a_load_that_goes_on_does_not_make_linking_read_all_names_again_and_agai
 
     def renaming(rows: SqliteLinkRows, *pairs: Any) -> None:
         linked.append(pairs)
-        rows.raise_names_version()  # as a writer of another process would
+        rows.ns.names += 1  # as a writer of another process would
         change(rows, *pairs)
 
     monkeypatch.setattr(SqliteLinkRows, "names", noting)

@@ -22,7 +22,7 @@ from fourfold.index import segment_files
 from fourfold.index.locks import ReadLock
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage import linking
+from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Deadline
 from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.sqlite.tuning import Tuning

@@ -30,8 +30,8 @@ from fourfold.errors import (
     WorldError,
 )
 from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
-from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
+from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import NewRaw
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from fourfold.ingest.report import IndexReport
 from fourfold.ingest.safe_open import NotRegular, RootFolder, read_up_to
 from fourfold.ingest.walk import Entry, Target, Walk
 from fourfold.model import NewItem
-from fourfold.storage.linking import bring_names
 from fourfold.storage.protocols import Store
+from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import FileRow, FileState, FileUpdate
 from fourfold.validation import checked_tags
 

@@ -19,8 +19,8 @@ from fourfold.errors import InvalidItem
 from fourfold.integrations.chroma.collection import Collection, all_ids, ask, chunks
 from fourfold.limits import ITEM_BYTES, NAME_BYTES, READ_SECONDS, RETRIEVER_SECONDS, TAGS
 from fourfold.model import NO_FILTERS, Json, NewItem
-from fourfold.storage.linking import bring_names
 from fourfold.storage.protocols import Store
+from fourfold.storage.sql.linking import bring_names
 
 _PAGE_CHUNKS: Final = 500
 SECONDS: Final = 5.0

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
 from fourfold.index.source import Change
-from fourfold.storage import linking
 from fourfold.storage.postgres import check, health, index_check, namespaces, postings, vectors
 from fourfold.storage.postgres.transaction import PostgresLinkRows
 from fourfold.storage.repair import mend, within_limits
-from fourfold.storage.sql import queue
+from fourfold.storage.sql import linking, queue
 from fourfold.storage.sql.rows import load_all, read_items
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from fourfold.errors import StoreBusy
 from fourfold.model import Json
 from fourfold.scheduling import Turns
 from fourfold.storage.engines.protocol import Engine
-from fourfold.storage.linking import Linker
 from fourfold.storage.postgres import address, check, health, namespaces
 from fourfold.storage.postgres.database import CONNECTIONS, Database
 from fourfold.storage.postgres.index_feed import Feeder
@@ -21,6 +20,7 @@ from fourfold.storage.postgres.portable import PostgresPortable
 from fourfold.storage.postgres.snapshot import Caches, PostgresSnapshot
 from fourfold.storage.postgres.transaction import PostgresTransaction
 from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.sql.linking import Linker
 
 _DEFAULT = Tuning()
 

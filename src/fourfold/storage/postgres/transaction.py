@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fourfold.index.rows import term_hash
 from fourfold.index.source import TextRow
 from fourfold.storage.codec import digest
-from fourfold.storage.linking import name_terms
 from fourfold.storage.postgres import namespaces, texts, vectors, windows
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.namespaces import Namespace
@@ -16,7 +15,7 @@ from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql.dialect import sendable
 from fourfold.storage.sql.items import ItemTable
-from fourfold.storage.sql.links import SqlLinkRows
+from fourfold.storage.sql.linking import LinkRows, name_terms
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
 
@@ -54,22 +53,22 @@ class PostgresItems(ItemTable[Db, Namespace]):
         super()._remove(items)
 
 
-class PostgresLinkRows(SqlLinkRows):
+class PostgresLinkRows(LinkRows):
     def __init__(self, db: Db, ns: Namespace) -> None:
         super().__init__(db, ns)
         self._languages = tuple(ns.languages)
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> list[str]:
         sql = "SELECT folded FROM names WHERE ns = ? AND opening = ANY(?::bytea[])"
-        return self._db.column(sql, self._ns.id, [digest(start) for start in words | pairs])
+        return self.db.column(sql, self.ns.id, [digest(start) for start in words | pairs])
 
     def may_mention(self, name: str) -> list[int]:
         groups = [sendable(group) for group in name_terms(name, self._languages)]
-        keys = [[self._ns.id << 32 | term_hash(term) for term in group] for group in groups]
+        keys = [[self.ns.id << 32 | term_hash(term) for term in group] for group in groups]
         if not keys:
-            return self._db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self._ns.id)
+            return self.db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self.ns.id)
         held = " AND ".join(["keys && ?::bigint[]"] * len(keys))
-        return self._db.column(f"SELECT item FROM texts WHERE {held} ORDER BY item", *keys)  # noqa: S608  (our own clauses)
+        return self.db.column(f"SELECT item FROM texts WHERE {held} ORDER BY item", *keys)  # noqa: S608  (our own clauses)
 
 
 class PostgresTransaction(SqlTransaction[Db, Namespace]):

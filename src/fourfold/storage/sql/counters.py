@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fourfold.limits import VECTOR_DIMENSIONS
-from fourfold.storage import loading
 from fourfold.storage.record_reader import rule_problems
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.values import Record
 
+LOADING = "loading"
+"""The setting in which a store keeps the mark of an unfinished load and the number of its records."""
 Counted = tuple[str, str, str]
 """Table, column, and the SQL of the right value."""
 
@@ -45,8 +46,8 @@ def check(db: Db, counters: Sequence[Counted], misshapen: str, records: Iterable
     `misshapen`: the SQL of the items whose vectors do not have the dimension of their namespace.
     """
     problems = list(_miscounted(db, counters, misshapen))
-    if db.value("SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
-        problems.append(loading.UNFINISHED)
+    if db.value("SELECT 1 FROM settings WHERE name = ?", LOADING):
+        problems.append("a move into this store was interrupted: run it again")
     return problems or rule_problems(records)
 
 

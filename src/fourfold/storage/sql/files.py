@@ -2,36 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Sequence
 
+from fourfold.model import NewItem
 from fourfold.storage.sql.dialect import LAST_TEXT, Db, sendable
-from fourfold.storage.values import FileRow, FileState
+from fourfold.storage.values import FileRow, FileState, FileUpdate
 from fourfold.text.fold import fold
 
 _OF_FILE = "WHERE ns = ? AND path = ? AND key IS NULL"
 _COLUMNS = "path, size, mtime_ns, digest, skipped"
 
+Old = tuple[int, str, str]
+"""(id, title, text)"""
 
-class Chunks:
-    """The rows that `chunk_matching` changes."""
 
-    def __init__(self, db: Db, ns: int) -> None:
-        self._db, self._ns = db, ns
+# ---------------------------------------------------------------- chunks
 
-    def stored(self, path: str) -> list[tuple[int, int, str, str]]:
-        sql = f"SELECT id, chunk_index, title, text FROM items {_OF_FILE} ORDER BY chunk_index"  # noqa: S608  (constants)
-        return self._db.rows(sql, self._ns, path)
 
-    def set_path(self, source: str, target: str) -> None:
-        self._db.run(f"UPDATE items SET path = ? {_OF_FILE}", target, self._ns, source)  # noqa: S608  (constants)
+def renumber(db: Db, ns: int, file: FileUpdate) -> list[int]:
+    """Gives the stored chunks of a file their new path and numbers; returns the chunks that are no longer needed.
 
-    def set_numbers(self, path: str, numbers: Mapping[int, int]) -> None:
-        self._db.run(f"UPDATE items SET chunk_index = -1 - chunk_index {_OF_FILE}", self._ns, path)  # noqa: S608  (constants)
+    New chunks are matched to stored ones, so that an edit in one place leaves all other items as they are.
+    """
+    path, source, gone = file.state.path, file.moved_from, list[int]()
+    if source is not None:
+        forget_states(db, ns, [source])
+        if _chunks(db, ns, path):
+            gone = [item for item, *_ in _chunks(db, ns, source)]
+        else:
+            db.run(f"UPDATE items SET path = ? {_OF_FILE}", path, ns, source)  # noqa: S608  (constants)
+    if file.chunks is None:
+        return gone
+    old = _chunks(db, ns, path)
+    kept, rest = continued([(item, title, text) for item, _, title, text in old], file.chunks)
+    numbers = {item: number for number, item in enumerate(kept) if item is not None}
+    if any(numbers.get(item) != number for item, number, *_ in old):  # negative ones first: no two may be equal
+        db.run(f"UPDATE items SET chunk_index = -1 - chunk_index {_OF_FILE}", ns, path)  # noqa: S608  (constants)
         sql = "UPDATE items SET chunk_index = ? WHERE id = ?"
-        self._db.run_many(sql, [(number, item) for item, number in numbers.items()])
+        db.run_many(sql, [(number, item) for item, number in numbers.items()])
+    return gone + rest
 
-    def forget_state(self, path: str) -> None:
-        forget_states(self._db, self._ns, [path])
+
+def chunk_ids(db: Db, ns: int, paths: Sequence[str], first: int = 0, last: int = 1 << 62) -> list[int]:
+    """The chunks of files, in order."""
+    sql = (
+        f"SELECT id FROM items WHERE ns = ? AND path {db.any_text} AND key IS NULL "  # noqa: S608  (constants)
+        "AND chunk_index BETWEEN ? AND ? ORDER BY path, chunk_index"
+    )
+    return db.column(sql, ns, db.texts(paths), first, last)
+
+
+def _chunks(db: Db, ns: int, path: str) -> list[tuple[int, int, str, str]]:
+    """(id, number, title, text) of the chunks of a file, in order."""
+    sql = f"SELECT id, chunk_index, title, text FROM items {_OF_FILE} ORDER BY chunk_index"  # noqa: S608  (constants)
+    return db.rows(sql, ns, path)
+
+
+def continued(old: Sequence[Old], new: Sequence[NewItem]) -> tuple[list[int | None], list[int]]:
+    """For each new chunk the id of the stored one that it continues, or None; and the ids that are left over.
+
+    The same title and text come first, then the same text; the rest is matched in order.
+    """
+    ids: list[int | None] = [None] * len(new)
+    rest = _matched(ids, old, [(chunk.title, chunk.text) for chunk in new], lambda row: row[1:])
+    rest = _matched(ids, rest, [chunk.text for chunk in new], lambda row: row[2])
+    rest = _matched(ids, rest, [None] * len(new), lambda row: None)
+    return ids, [item for item, _, _ in rest]
+
+
+def _matched(
+    ids: list[int | None], old: Sequence[Old], new: Sequence[Hashable], mark: Callable[[Old], Hashable]
+) -> list[Old]:
+    """Fills free places with old chunks of the same mark, in order; returns the remaining old ones."""
+    same: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for row in old:
+        same[mark(row)].append(row[0])
+    for place, wanted in enumerate(new):
+        if ids[place] is None and same[wanted]:
+            ids[place] = same[wanted].popleft()
+    taken = set(ids)
+    return [row for row in old if row[0] not in taken]
+
+
+# ---------------------------------------------------------------- states
 
 
 def put_states(db: Db, ns: int, states: Sequence[FileState]) -> None:
@@ -52,12 +106,3 @@ def states(db: Db, ns: int, prefix: str) -> dict[str, FileRow]:
         return {}
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"  # noqa: S608  (constants)
     return {row[0]: row for row in db.rows(sql, ns, prefix, prefix + LAST_TEXT)}
-
-
-def chunk_ids(db: Db, ns: int, paths: Sequence[str], first: int = 0, last: int = 1 << 62) -> list[int]:
-    """The chunks of files, in order."""
-    sql = (
-        f"SELECT id FROM items WHERE ns = ? AND path {db.any_text} AND key IS NULL "  # noqa: S608  (constants)
-        "AND chunk_index BETWEEN ? AND ? ORDER BY path, chunk_index"
-    )
-    return db.column(sql, ns, db.texts(paths), first, last)

@@ -10,7 +10,6 @@ from fourfold import validation as rules
 from fourfold.errors import NotFound
 from fourfold.model import Edge
 from fourfold.storage.codec import dumps
-from fourfold.storage.linking import LABEL, NOTHING_GONE, Gone
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.sql.dialect import Db, possible
 from fourfold.storage.sql.graph_paths import Step
@@ -18,8 +17,23 @@ from fourfold.storage.sql.ids import new as new_ids
 from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name, split_label, with_label
 
-# ---------------------------------------------------------------- adding nodes
+LABEL = "entity"
+"""The label of nodes that were given none."""
 
+
+class Gone(NamedTuple):
+    """Names and mentions that disappeared with some nodes."""
+
+    names: list[str]
+    """Names that no node has any more."""
+    mentioning: list[int]
+    """Items that mentioned the nodes. They may now mention other nodes: York, if New York is removed."""
+
+
+NOTHING_GONE = Gone([], [])
+
+
+# ---------------------------------------------------------------- adding nodes
 
 Wanted = tuple[str, str]
 """Name and label of a node."""

@@ -18,13 +18,12 @@ from fourfold.fields import DETAILS, HISTORY
 from fourfold.index.source import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
-from fourfold.storage import versioning
 from fourfold.storage.codec import dumps, micros, optional_micros, optional_moment
 from fourfold.storage.sql import ids
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import Row, column, folded, load, name_of, new_row
-from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.sql.versions import SavedVersions, is_replaced
 from fourfold.storage.values import GIVEN_SPACE, MadeVectors, Place, arranged
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class ItemTable(ABC, Generic[D, N]):
         written = list(rows.values())
         self.write(written)
         for old, linked in replaced:
-            versioning.keep(SavedVersions(self.db, self.ns.id), old, now, linked=linked)
+            SavedVersions(self.db, self.ns.id).keep(old, now, linked=linked)
         self._settle(written)
         return written, named
 
@@ -148,7 +147,7 @@ class ItemTable(ABC, Generic[D, N]):
         if row.fact is not None or (item.subject is not None and item.attribute is not None):
             if (row.title, row.text) != (item.title, item.text) or row.superseded_at is not None:
                 self._keep_value(row, now)
-        elif item.key is not None and versioning.is_replaced(old := row.as_item(self.ns.name), item):
+        elif item.key is not None and is_replaced(old := row.as_item(self.ns.name), item):
             return [(old, row.linked)]
         return []
 
@@ -197,7 +196,7 @@ class ItemTable(ABC, Generic[D, N]):
             if row.fact is not None:
                 self._keep_value(row, now)
             else:
-                versioning.keep(SavedVersions(self.db, self.ns.id), old, now, linked=row.linked)
+                SavedVersions(self.db, self.ns.id).keep(old, now, linked=row.linked)
         row.tell(new.title, new.text, new.language, dict(new.metadata), row.kind, now, links=links)
         row.tags, row.details = folded(new.tags), row.details | {"source": new.source}
         row.touched = True

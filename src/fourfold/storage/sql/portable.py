@@ -5,20 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
+from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
+from fourfold.storage.record_reader import accepted
 from fourfold.storage.sql import files, graph, ids
+from fourfold.storage.sql.counters import LOADING
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.rows import Row, load, new_row
-from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sql.transaction import SqlTransaction
+from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 
@@ -118,8 +122,6 @@ def _versions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
 
 
 class SqlPortable(ABC, Generic[D]):
-    """A `loading.Target`."""
-
     def __init__(self, turn: AbstractContextManager[object]) -> None:
         """`turn`: held while records are loaded."""
         self._turn = turn
@@ -138,33 +140,62 @@ class SqlPortable(ABC, Generic[D]):
         return begun
 
     def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        """Fills an empty store: in one transaction, or, with a mark, in batches that an interrupted load resumes.
+
+        The caller has checked records that have a mark, since earlier batches would stay if a later one were refused.
+        """
         with self._turn:
-            loading.load(self, records, mark)
+            if mark is None:
+                with self.writing() as tx:
+                    self._require_empty(tx)
+                    self._load_store(tx, accepted(records))
+                return
+            with self.writing() as tx:
+                if (done := self._loaded(tx, mark)) is None:
+                    self._require_empty(tx)
+            done = done or 0
+            rest = islice(records, done, None)
+            while piece := list(islice(rest, loading.PIECE_RECORDS)):
+                done += len(piece)
+                with self.writing() as tx:
+                    self._load_store(tx, piece)
+                    self._note(tx, f"{mark} {done}")
+            with self.writing() as tx:
+                self._note(tx, None)
 
     def load_namespace(self, records: Iterable[Record], namespace: str) -> None:
-        with self._turn:
-            loading.load_namespace(self, records, namespace)
+        """Fills an empty namespace in one transaction."""
+        with self._turn, self.writing() as tx:
+            ns = self._begun(tx, namespace).ns.id
+            if not _is_empty(tx, f" WHERE ns = {ns}"):
+                message = f"the namespace {namespace!r} is not empty"
+                raise StoreNotEmpty(message, "Import the export into another namespace")
+            new_ids = partial(ids.new, tx, ns)
+            self._load(tx, loading.renumbered(accepted(records), namespace, new_ids))
 
-    def is_empty(self, tx: D, namespace: str | None = None) -> bool:
-        own = "" if namespace is None else f" WHERE ns = {self._begun(tx, namespace).ns.id}"
-        tables = ("items", "nodes", "raw", "files")
-        return not tx.value("SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table}{own})" for table in tables))  # noqa: S608  (our own clauses)
+    def _require_empty(self, tx: D) -> None:
+        if not _is_empty(tx):
+            remedy = "Import an export into an empty store: choose another --store"
+            raise StoreNotEmpty("this store is not empty", remedy)
 
-    def store(self, tx: D, records: Iterable[Record]) -> None:
+    def _load_store(self, tx: D, records: Iterable[Record]) -> None:
         self._load(tx, records)
         ids.reset(tx)
 
-    def store_namespace(self, tx: D, records: Iterable[Record], namespace: str) -> None:
-        ns = self._begun(tx, namespace).ns.id
-        self._load(tx, loading.renumbered(records, namespace, lambda table, count: ids.new(tx, ns, table, count)))
+    def _loaded(self, tx: D, mark: str) -> int | None:
+        """How many records of this load are stored; None if it has not begun."""
+        kept: str | None = tx.value("SELECT value FROM settings WHERE name = ?", LOADING)
+        if kept is None:
+            return None
+        known, _, count = kept.partition(" ")
+        if known != mark:
+            raise RequestError("this store holds a part of another one", "Move that again, or choose an empty target")
+        return int(count)
 
-    def noted(self, tx: D) -> str | None:
-        return tx.value("SELECT value FROM settings WHERE name = ?", loading.SETTING)
-
-    def note(self, tx: D, text: str | None) -> None:
-        tx.run("DELETE FROM settings WHERE name = ?", loading.SETTING)
+    def _note(self, tx: D, text: str | None) -> None:
+        tx.run("DELETE FROM settings WHERE name = ?", LOADING)
         if text is not None:
-            tx.run("INSERT INTO settings VALUES (?, ?)", loading.SETTING, text)
+            tx.run("INSERT INTO settings VALUES (?, ?)", LOADING, text)
 
     def _load(self, tx: D, records: Iterable[Record]) -> None:
         """Accepted records, in their order, with their ids."""
@@ -178,6 +209,11 @@ class SqlPortable(ABC, Generic[D]):
             each.ns.names += 1  # the names of nodes may have changed
             each.ns.relinked.add(0)
             each.store()
+
+
+def _is_empty(tx: Db, own: str = "") -> bool:
+    tables = ("items", "nodes", "raw", "files")
+    return not tx.value("SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table}{own})" for table in tables))  # noqa: S608  (our own clauses)
 
 
 def _kind_and_namespace(record: Record) -> tuple[str, str]:

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 from fourfold.limits import CANDIDATES
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeView, Page
-from fourfold.storage import versioning
 from fourfold.storage.codec import micros, optional_moment
-from fourfold.storage.sql import files, graph
+from fourfold.storage.sql import files, graph, versions
 from fourfold.storage.sql.dialect import Db, possible
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.rows import read_items
-from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import NeighborQuery, Size, Vocabulary
 
 
@@ -111,11 +110,11 @@ class ItemReader:
         ns = self._at.number
         known = self.get(self._at.db.column(sql, ns, item, ns, item, ns, ns, item)).values()
         kept = SavedVersions(self._at.db, ns).of_items([item])
-        return versioning.latest_first([*known, *(versioning.as_item(each, self._at.namespace) for each in kept)])
+        return versions.latest_first([*known, *(versions.as_item(each, self._at.namespace) for each in kept)])
 
     def versions(self, ids: Sequence[int]) -> dict[int, Item]:
         kept = SavedVersions(self._at.db, self._at.number).of_ids(ids)
-        return {each.id: versioning.as_item(each, self._at.namespace) for each in kept}
+        return {each.id: versions.as_item(each, self._at.namespace) for each in kept}
 
     def last_expiry(self, now: datetime) -> datetime | None:
         sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"

@@ -7,28 +7,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
-from fourfold.embed.windows import Windows
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
-from fourfold.storage import versioning
-from fourfold.storage.chunk_matching import renumber
-from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql import graph, queue
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.items import D, ItemTable, N
-from fourfold.storage.sql.links import SqlLinkRows
+from fourfold.storage.sql.linking import Linked, Linker, LinkRows
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.requests import CarriedOut
-from fourfold.storage.sql.rows import Row, load, new_row, read_items
-from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.sql.rows import Row, load
+from fourfold.storage.sql.versions import SavedVersions, merge, restore
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
-from fourfold.storage.versioning import given_dimension
 from fourfold.text.entities import own_names
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
+    pass
 
 
 class SqlTransaction(ABC, Generic[D, N]):
@@ -59,7 +54,7 @@ class SqlTransaction(ABC, Generic[D, N]):
 
     @property
     @abstractmethod
-    def link_rows(self) -> SqlLinkRows: ...
+    def link_rows(self) -> LinkRows: ...
 
     def stored(self) -> N:
         """The namespace, created if it does not exist: for a write that stores something."""
@@ -96,7 +91,7 @@ class SqlTransaction(ABC, Generic[D, N]):
         self.link([row])
 
     def forget(self, ids: Sequence[int]) -> int:
-        gone = self.remove(ids) + versioning.forget(self.saved, ids)
+        gone = self.remove(ids) + self.saved.forget(ids)
         self.changed = self.changed or gone > 0
         return gone
 
@@ -142,56 +137,18 @@ class ItemWriter:
 
     def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
         self._tx.changed = True
-        return versioning.merge(_StoredItems(self._tx), self._tx.saved, kept, others, now)
+        return merge(self._tx, kept, others, now)
 
     def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
         self._tx.changed = True
-        return versioning.restore(_StoredItems(self._tx), self._tx.saved, versions, now)
+        return restore(self._tx, versions, now)
 
     def rewrite_version(self, id: int, record: Record) -> None:
         self._tx.changed = True
-        versioning.rewrite(self._tx.saved, id, record)
+        self._tx.saved.rewrite(id, record)
 
     def forget(self, ids: Sequence[int]) -> int:
         return self._tx.forget(ids) if self._tx.ns.exists else 0
-
-
-class _StoredItems:
-    """The items of a namespace for merging and restoring (`versioning.ItemRows`)."""
-
-    def __init__(self, tx: SqlTransaction[Any, Any]) -> None:
-        self._tx = tx
-        self.rewrite = tx.rewrite
-        self.known_raw = tx.table.known_raw
-
-    def get(self, ids: Sequence[int]) -> Mapping[int, Item]:
-        return read_items(self._tx.db, self._tx.ns.name, self._tx.ns.id, ids)
-
-    def find_key(self, key: str) -> int | None:
-        return self._tx.db.value("SELECT id FROM items WHERE ns = ? AND key = ?", self._tx.ns.id, key)
-
-    def linked(self, item: int) -> bool:
-        return bool(self._tx.db.value("SELECT linked FROM items WHERE id = ?", item))
-
-    def given_vector(self, item: int) -> Vector | None:
-        vector = self._tx.table.stored_vectors([item]).get(item) if given_dimension(self._tx.ns.space) else None
-        return None if isinstance(vector, Windows) else vector
-
-    def node_texts(self, items: Sequence[int]) -> Sequence[int]:
-        db = self._tx.db
-        sql = f"SELECT DISTINCT item FROM node_items WHERE item {db.any_id} AND made ORDER BY item"  # noqa: S608  (constants)
-        return db.column(sql, db.ids(items))
-
-    def insert(self, item: int, new: NewItem, updated: datetime, *, linked: bool, vector: Vector | None) -> None:
-        row = new_row(new, updated, links=linked)
-        row.id = item
-        if vector is not None and len(vector) == given_dimension(self._tx.ns.space):
-            row.vector = vector
-        self._tx.table.write([row])
-        self._tx.link([row])
-
-    def remove(self, items: Sequence[int]) -> None:
-        self._tx.remove(items)
 
 
 class FileWriter:
@@ -202,7 +159,7 @@ class FileWriter:
         if not files:
             return
         db, ns = self._tx.db, self._tx.stored()
-        if gone := [item for file in files for item in renumber(file_rows.Chunks(db, ns.id), file)]:
+        if gone := [item for file in files for item in file_rows.renumber(db, ns.id, file)]:
             self._tx.forget(gone)
         self._tx.items.write([chunk for file in files for chunk in file.chunks or ()], now, links=links)
         file_rows.put_states(db, ns.id, [file.state for file in files])

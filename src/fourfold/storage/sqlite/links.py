@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from fourfold.storage import linking
-from fourfold.storage.linking import PER_LOOKUP
-from fourfold.storage.sql import graph
-from fourfold.storage.sql.links import SqlLinkRows
+from fourfold.storage.sql import graph, linking
+from fourfold.storage.sql.linking import PER_LOOKUP, LinkRows
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.connection import Connection
@@ -22,20 +20,20 @@ def no_lookup(ns: int, name: str) -> None:
     return None
 
 
-class SqliteLinkRows(SqlLinkRows):
+class SqliteLinkRows(LinkRows):
     def __init__(self, db: Connection, ns: Namespace, lookup: Lookup = no_lookup) -> None:
         super().__init__(db, ns)
         self._lookup = lookup
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> set[str]:
-        names = set(graph.named(self._db, self._ns.id, words))
+        names = set(graph.named(self.db, self.ns.id, words))
         sql = "SELECT folded FROM names WHERE ns = ? AND folded >= ? AND folded < ?"
         for pair in pairs:  # "!" sorts after a space and before any letter
-            names.update(self._db.column(sql, self._ns.id, pair, f"{pair}!"))
+            names.update(self.db.column(sql, self.ns.id, pair, f"{pair}!"))
         return names
 
     def may_mention(self, name: str) -> Sequence[int] | None:
-        return self._lookup(self._ns.id, name)
+        return self._lookup(self.ns.id, name)
 
 
 def catch_up(database: Database, ns: int, lookup: Lookup = no_lookup) -> None:

@@ -16,7 +16,7 @@ from fourfold import limits, scheduling
 from fourfold.errors import StoreBusy, TimedOut
 from fourfold.index import text_index
 from fourfold.model import Json
-from fourfold.storage.linking import Linker, name_terms
+from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sqlite import changes, health, items
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.caches import Caches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.storage.linking import Linked, Linker
+from fourfold.storage.sql.linking import Linked, Linker
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction

@@ -1,23 +1,25 @@
 """Automatic links: titles, headings and aliases become nodes, and the texts that contain their names mention them.
 
 What an item mentions is a function of its text, of all names and of the item's own nodes, whatever was stored first.
-A store contributes only the queries of `LinkRows`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fourfold.model import NewItem
 from fourfold.scheduling import paced
+from fourfold.storage.sql import graph
+from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.graph import LABEL, NOTHING_GONE, Gone
+from fourfold.storage.sql.namespaces import Namespace
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, links, normal_name, own_names
 
-LABEL = "entity"
-"""The label of nodes that were given none."""
 AT_ONCE = 32
 """Up to this many new names are searched for in older items at once; more wait for `publish`, which reads all texts."""
 PER_LOOKUP = 8
@@ -47,93 +49,116 @@ class Linked(NamedTuple):
     """Whether nothing is stored about its links yet."""
 
 
-class Gone(NamedTuple):
-    """Names and mentions that disappeared with some nodes."""
-
-    names: list[str]
-    """Names that no node has any more."""
-    mentioning: list[int]
-    """Items that mentioned the nodes. They may now mention other nodes: York, if New York is removed."""
-
-
-NOTHING_GONE = Gone([], [])
-
-
-class LinkRows(Protocol):
+class LinkRows(ABC):
     """The tables of one namespace. Names are in normal form, except for those that `ensure_nodes` is given."""
 
-    def names_version(self) -> int: ...
+    def __init__(self, db: Db, ns: Namespace) -> None:
+        self.db = db
+        self.ns = ns
 
-    def raise_names_version(self) -> None: ...
-
-    def names(self) -> Iterable[str]: ...
-
-    def has_more_names(self, count: int) -> bool: ...
-
-    def names_beginning(self, words: set[str], pairs: set[str]) -> Iterable[str]:
+    @abstractmethod
+    def names_beginning(self, words: set[str], pairs: set[str]) -> Collection[str]:
         """Names that are one of these words, or begin with one of these pairs of words."""
-        ...
 
-    def ensure_nodes(self, names: Sequence[str]) -> tuple[Mapping[str, int], list[str]]:
+    @abstractmethod
+    def may_mention(self, name: str) -> Sequence[int] | None:
+        """Items that may contain all words of a name; None if that is unknown now."""
+
+    # ------------------------------------------------------------ names and nodes
+
+    def names(self) -> Iterator[str]:
+        return (name for (name,) in self.db.stream("SELECT folded FROM names WHERE ns = ?", self.ns.id))
+
+    def has_more_names(self, count: int) -> bool:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM names WHERE ns = ? LIMIT ?) AS some_"
+        return self.db.value(sql, self.ns.id, count + 1) > count
+
+    def ensure_nodes(self, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
         """The nodes of these names with LABEL, created where missing; and the new names."""
-        ...
+        nodes, fresh = graph.ensure_nodes(self.db, self.ns.id, [(name, LABEL) for name in names], made=False)
+        return {name: node for (name, _), node in nodes.items()}, fresh
 
-    def nodes_named(self, names: Collection[str]) -> Mapping[str, Sequence[int]]: ...
+    def nodes_named(self, names: Collection[str]) -> dict[str, list[int]]:
+        return graph.named(self.db, self.ns.id, names)
 
-    def owned(self, items: Sequence[int]) -> Mapping[tuple[int, int], bool]:
+    def names_of(self, nodes: Sequence[int]) -> list[str]:
+        return self.db.column(f"SELECT folded FROM names WHERE node {self.db.any_id}", self.db.ids(nodes))  # noqa: S608  (constants)
+
+    def owned(self, items: Sequence[int]) -> dict[tuple[int, int], bool]:
         """(node, item) for the nodes of which these items are the texts, and whether a caller attached them."""
-        ...
+        sql = f"SELECT node, item, made FROM node_items WHERE item {self.db.any_id}"  # noqa: S608  (constants)
+        rows = self.db.rows(sql, self.db.ids(items)) if items else ()
+        return {(node, item): bool(made) for node, item, made in rows}
 
     def attach(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Makes items the texts of nodes, (node, item); they no longer mention these."""
-        ...
+        graph.attach(self.db, [(*pair, False) for pair in pairs])
+        self.ns.relinked.update(item for _, item in pairs)
 
-    def detach(self, pairs: Sequence[tuple[int, int]]) -> None: ...
+    def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
+        self.db.delete("node_items", ("node", "item"), pairs)
+        self.ns.relinked.update(item for _, item in pairs)
 
     def prune(self, nodes: Collection[int]) -> Gone:
         """Removes those nodes that only existed because of a removed title."""
-        ...
+        return graph.prune(self.db, self.ns.id, nodes)
+
+    # ------------------------------------------------------------ mentions
 
     def mentions(self, items: Sequence[int]) -> set[tuple[int, int]]:
         """(item, node)"""
-        ...
+        sql = f"SELECT item, node FROM mentions WHERE item {self.db.any_id}"  # noqa: S608  (constants)
+        return {(item, node) for item, node in self.db.rows(sql, self.db.ids(items))}
 
-    def change_mentions(self, removed: Sequence[tuple[int, int]], added: Sequence[tuple[int, int]]) -> None: ...
+    def change_mentions(self, removed: Sequence[tuple[int, int]], added: Sequence[tuple[int, int]]) -> None:
+        self.ns.relinked.update(item for item, _ in (*removed, *added))
+        self.db.run_many("DELETE FROM mentions WHERE item = ? AND node = ?", removed)
+        self.db.run_many("INSERT INTO mentions VALUES (?, ?)", added)
 
     def set_pointers(self, names: Mapping[int, set[str]], stored: Sequence[int]) -> None:
         """Stores the names that the links of items refer to, for the time when a node gets such a name.
 
         `stored`: those of the items that may have pointers already.
         """
-        ...
+        if stored:
+            self.db.run(f"DELETE FROM pointers WHERE item {self.db.any_id}", self.db.ids(stored))  # noqa: S608  (constants)
+        key = self.db.name_key
+        pairs = {(self.ns.id, key(name), item) for item, pointed in names.items() for name in pointed if name}
+        self.db.run_many("INSERT INTO pointers VALUES (?, ?, ?)", sorted(pairs))
 
-    def pointing(self, names: Collection[str]) -> Sequence[int]:
+    def pointing(self, names: Collection[str]) -> list[int]:
         """Items whose links refer to one of these names."""
-        ...
+        sql = f"SELECT DISTINCT item FROM pointers WHERE ns = ? AND {self.db.any_name} ORDER BY item"  # noqa: S608  (constants)
+        return self.db.column(sql, self.ns.id, self.db.names(names))
 
-    def texts(self, items: Sequence[int]) -> Iterable[Linked]: ...
+    # ------------------------------------------------------------ items
 
-    def may_mention(self, name: str) -> Sequence[int] | None:
-        """Items that may contain all words of a name; None if that is unknown now."""
-        ...
+    def texts(self, items: Sequence[int]) -> Iterator[Linked]:
+        sql = f"SELECT id, CASE WHEN linked THEN text ELSE '' END FROM items WHERE id {self.db.any_id} ORDER BY id"  # noqa: S608  (constants)
+        for page in _pages(items):
+            yield from (Linked(*row) for row in paced(self.db.stream(sql, self.db.ids(page))))
+
+    def items_after(self, item: int, limit: int) -> list[int]:
+        """The ids that follow this one."""
+        sql = "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"
+        return self.db.column(sql, self.ns.id, item, limit)
+
+    # ------------------------------------------------------------ names that wait
 
     def postpone(self, names: Sequence[str]) -> None:
         """Postpones the search of older items for these names to `catch_up`."""
-        ...
+        sql = (
+            "INSERT INTO unlinked SELECT DISTINCT ns, node FROM names "  # noqa: S608  (constants)
+            f"WHERE ns = ? AND {self.db.any_name} ON CONFLICT DO NOTHING"
+        )
+        self.db.run(sql, self.ns.id, self.db.names(names))
 
-    def postponed(self) -> Sequence[int]:
+    def postponed(self) -> list[int]:
         """Nodes whose names older items have not been searched for."""
-        ...
+        return self.db.column("SELECT node FROM unlinked WHERE ns = ? ORDER BY node", self.ns.id)
 
-    def names_of(self, nodes: Sequence[int]) -> Collection[str]: ...
-
-    def catch_up_done(self, nodes: Sequence[int]) -> None: ...
-
-    def count_items(self) -> int: ...
-
-    def items_after(self, item: int, limit: int) -> Sequence[int]:
-        """The ids that follow this one."""
-        ...
+    def catch_up_done(self, nodes: Sequence[int]) -> None:
+        self.db.run(f"DELETE FROM unlinked WHERE node {self.db.any_id}", self.db.ids(nodes))  # noqa: S608  (constants)
 
 
 Opened = Callable[[], AbstractContextManager[LinkRows]]
@@ -175,12 +200,12 @@ class Linker:
         """Records names that this transaction added or removed."""
         fresh, names = set(fresh), set(gone.names)
         if fresh or names:
-            current = self._version == rows.names_version()
-            rows.raise_names_version()
+            current = self._version == rows.ns.names
+            rows.ns.names += 1
             if current:
                 self._finder.add(fresh)
                 self._finder.discard(names - fresh)
-                self._version = rows.names_version()
+                self._version = rows.ns.names
         self.mention_again(rows, gone.mentioning)
 
     def mention_again(self, rows: LinkRows, items: Sequence[int]) -> None:
@@ -211,7 +236,7 @@ class Linker:
         During a load there are new names all the time.
         """
         with reading() as rows:
-            version, knows_some = rows.names_version(), self._version >= 0
+            version, knows_some = rows.ns.names, self._version >= 0
             if version == self._version or (knows_some and rows.has_more_names(2 * self._looked_up)):
                 return
             names = list(rows.names())
@@ -222,7 +247,7 @@ class Linker:
 
     def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
         """A finder of all names, or of those that the texts could contain if looking these up takes less time."""
-        version = rows.names_version()
+        version = rows.ns.names
         if version == self._version:
             return self._finder
         if rows.has_more_names(_READ_NAMES):
@@ -266,7 +291,7 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
     cannot be reset below a snapshot, so these are short, too. What is stored in between is linked as usual.
     """
     with reading() as rows:
-        nodes, stored = rows.postponed(), rows.count_items()
+        nodes, stored = rows.postponed(), rows.ns.items
     names, pointing = set[str](), set[int]()
     for some in _pages(nodes):
         with reading() as rows:
