@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.model import Filters
-from fourfold.storage.sqlite import connections
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
@@ -32,7 +31,6 @@ class Caches:
         self.indexes = indexes
         self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
         self.links = LinkCache(database, indexes.tuning)
-        self.seen_tags = connections.SeenTags()
         self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
         """By namespace, with the change as of which they were read."""
         self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fourfold.index.source import Change, TextRow
 from fourfold.storage.sqlite import items, vectors
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, value
+from fourfold.storage.sqlite.database import Database
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
@@ -26,18 +26,18 @@ def log(db: Connection, ns: int, changes: Iterable[tuple[int, int]]) -> None:
 
 
 def last_change(db: Connection, ns: int) -> int:
-    return value(db, "SELECT max(seq) FROM changes WHERE ns = ?", ns) or 0
+    return db.value("SELECT max(seq) FROM changes WHERE ns = ?", ns) or 0
 
 
 def count_changes(db: Connection, ns: int, after: int, limit: int, kinds: int = -1) -> int:
     """Changes after that one, of these kinds or of any, counted up to `limit`."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? AND what & ? LIMIT ?)"
-    return value(db, sql, ns, after, int(kinds), limit)
+    return db.value(sql, ns, after, int(kinds), limit)
 
 
 def pruned(db: Connection, ns: int) -> int:
     """The log begins after this change."""
-    return value(db, "SELECT pruned FROM namespaces WHERE id = ?", ns)
+    return db.value("SELECT pruned FROM namespaces WHERE id = ?", ns)
 
 
 def prune(db: Connection, ns: int, last: int) -> None:
@@ -47,7 +47,7 @@ def prune(db: Connection, ns: int, last: int) -> None:
 
 
 def publication_marks(db: Connection, ns: int, kind: str) -> list[str]:
-    known: str | None = value(db, "SELECT value FROM settings WHERE name = ?", f"published/{ns}/{kind}")
+    known: str | None = db.value("SELECT value FROM settings WHERE name = ?", f"published/{ns}/{kind}")
     return known.split() if known else []
 
 

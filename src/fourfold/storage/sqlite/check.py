@@ -19,7 +19,7 @@ from fourfold.storage.sql.counters import Counted
 from fourfold.storage.sqlite import items, namespaces, portable, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, chunks, rows
+from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.indexes import Indexes
 
 _CHUNK = 2000
@@ -49,7 +49,7 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         if problems:  # what is read from such a file says nothing
             return problems
         problems += sorted(
-            {f"{table}: a row refers to a missing row" for table, *_ in rows(db, "PRAGMA foreign_key_check")}
+            {f"{table}: a row refers to a missing row" for table, *_ in db.rows("PRAGMA foreign_key_check")}
         )
         records = () if problems else portable.records(db)  # orphans may be unreadable as records
         problems += counters.check(db, COUNTERS, MISSHAPEN, records)
@@ -67,7 +67,7 @@ def check(database: Database, indexes: Indexes) -> list[str]:
 
 def broken(db: Connection) -> list[str]:
     try:
-        return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+        return [line for (line,) in db.rows("PRAGMA integrity_check") if line != "ok"]
     except apsw.CorruptError as error:  # too broken even to be looked through
         return [str(error)]
 
@@ -86,14 +86,19 @@ def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | No
             yield f"its {name} index is damaged ({state.segment.damage})"
     stored = items.all_ids(db, ns)
     german: Counter[str] = Counter()
-    parts = chunks(stored, _CHUNK)
+    parts = _chunks(stored)
     wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
     yield from _differing("keyword", texts, stored, wrong)
     yield from _wrong_words(texts, german)
     if nearness is not None:
-        embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
-        wrong = sum(_wrong_vectors(db, nearness, part) for part in chunks(embedded, _CHUNK))
+        embedded = [item for (item,) in db.rows(_EMBEDDED, ns)]
+        wrong = sum(_wrong_vectors(db, nearness, part) for part in _chunks(embedded))
         yield from _differing("vector", nearness, embedded, wrong)
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), _CHUNK):
+        yield ids[start : start + _CHUNK]
 
 
 _EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"

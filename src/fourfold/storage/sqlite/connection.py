@@ -8,9 +8,10 @@ from typing import Any, ClassVar, cast
 
 import apsw
 
+from fourfold.limits import LARGEST_ID
 from fourfold.model import Filters
 from fourfold.scheduling import paced
-from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sql.dialect import sendable
 from fourfold.storage.sqlite.filters import where
 
 
@@ -31,7 +32,7 @@ class Connection(apsw.Connection):
     name_columns: ClassVar[Sequence[str]] = ("folded",)
 
     def ids(self, wanted: Iterable[int]) -> str:
-        return json.dumps(possible(wanted))
+        return json.dumps([number for number in wanted if 0 < number <= LARGEST_ID])
 
     def texts(self, wanted: Iterable[str]) -> str:
         return json.dumps(sendable(wanted), ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from fourfold import limits
 from fourfold.limits import WALK_EDGES
@@ -11,7 +11,6 @@ from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.values import TagUse
 
@@ -30,7 +29,6 @@ def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
 def item_links(db: Connection, ns: int, items: Sequence[int]) -> list[Link]:
     """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
     scope = _Scope(db)
-    items = possible(items)
     mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(ns, items))
     mentioning = (Link(item, by, "mentioned-by", 1.0, degree) for item, by, degree in scope.mentioners_of(ns, items))
     found = (*mentions, *mentioning, *_over_edges(scope, scope.nodes_of(ns, items)))
@@ -79,17 +77,17 @@ class _Scope:
     def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
         sql = (
             f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
-            f"WHERE nodes.id IN ({{0}}) AND {count} <= {limits.HUB} ORDER BY 1, 2"
+            f"WHERE nodes.id {{0}} AND {count} <= {limits.HUB} ORDER BY 1, 2"
         )
-        return _batched(self._db, sql, nodes)
+        return _of_keys(self._db, sql, nodes)
 
     def nodes_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """(item, node, degree of the node): what items have as title or heading."""
         sql = (
             "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node "
-            "WHERE +nodes.ns = ? AND item IN ({0})"
+            "WHERE +nodes.ns = ? AND item {0}"
         )
-        return _batched(self._db, sql, items, ns)
+        return _of_keys(self._db, sql, items, ns)
 
     def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """(item, item, ways over the node between them): from what names something to the items that it names."""
@@ -103,12 +101,12 @@ class _Scope:
         sql = (
             f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
             f"CROSS JOIN {end} AS b ON b.node = a.node "
-            f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {limits.HUB} {condition}"
+            f"WHERE +nodes.ns = ? AND a.item {{0}} AND mentioned <= {limits.HUB} {condition}"
         )
-        return _batched(self._db, sql, items, ns)
+        return _of_keys(self._db, sql, items, ns)
 
     def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
-        return _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes)
+        return _of_keys(self._db, "SELECT id, degree FROM nodes WHERE id {0}", nodes)
 
     def edges(self, degrees: Mapping[int, int]) -> list[_Edge]:
         """(node, neighbour, weight, the neighbour's degree and items): each node's heaviest, and the heaviest of all.
@@ -120,12 +118,12 @@ class _Scope:
     def heaviest_of_each(self, degrees: Mapping[int, int]) -> list[_Edge]:
         """The edges of each node; of a hub, the heaviest."""
         few = [node for node, degree in degrees.items() if 0 < degree <= limits.HUB]
-        found = [edge for sql in _EDGES for edge in _batched(self._db, sql.format("IN ({0})", ""), few)]
+        found = [edge for sql in _EDGES for edge in _of_keys(self._db, sql.format("{0}", ""), few)]
         return [*found, *(edge for node in degrees if degrees[node] > limits.HUB for edge in self._heaviest(node))]
 
     def _heaviest(self, node: int) -> list[_Edge]:
         tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
-        found = [edge for sql in _EDGES for edge in rows(self._db, sql.format("= ?", tail), node)]
+        found = [edge for sql in _EDGES for edge in self._db.rows(sql.format("= ?", tail), node)]
         return sorted(found, key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
 
 
@@ -136,12 +134,10 @@ _EDGES = tuple(
 )
 
 
-def _batched(db: Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
+def _of_keys(db: Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
     """`before`: what is bound before the keys."""
-    found: list[Any] = []
-    for part in batches(sorted(keys)):
-        found += rows(db, sql.format(marks(len(part))), *before, *part)
-    return found
+    wanted = sorted(keys)
+    return db.rows(sql.format(db.any_id), *before, db.ids(wanted)) if wanted else []
 
 
 # ---------------------------------------------------------------- tags
@@ -154,57 +150,14 @@ def tag_counts(db: Connection, ns: int, *, hidden: bool) -> dict[str, int]:
             "SELECT folded, count(*) FROM tags JOIN item_tags ON tag = tags.id JOIN items ON items.id = item "
             "WHERE tags.ns = ? AND superseded_at IS NULL GROUP BY folded ORDER BY folded"
         )
-        return dict(rows(db, sql, ns))
-    return dict(rows(db, "SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
+        return dict(db.rows(sql, ns))
+    return dict(db.rows("SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
 
 
 def carried(db: Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
     """The tags of these items, folded, each with the number of items that carry it."""
-    found: dict[str, int] = {}
-    for part in batches(possible(ids)):
-        sql = (
-            "SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "  # noqa: S608  (placeholders)
-            f"WHERE item IN ({marks(len(part))}) AND ns = ?"
-        )
-        found.update(rows(db, sql, *part, ns))
-    return found
-
-
-class _Seen(NamedTuple):
-    change: int
-    newest: int
-    """The highest number of a tag. With its name: where the last ones were removed, numbers are given again."""
-    name: str
-    tags: frozenset[str]
-
-
-class SeenTags:
-    """The tags that namespaces have or had: most words of a query are none, and then there is nothing to look up."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, _Seen] = {}
-
-    def among(self, db: Connection, ns: int, change: int, candidates: Sequence[str]) -> list[str]:
-        """Those of the candidates that may be tags at this change, the last that `db` sees."""
-        seen = self._seen.get(ns)
-        if seen is None or seen.change != change:
-            seen = self._seen[ns] = self._followed(db, ns, change, seen)
-        if len(seen.tags) > _REMEMBERED:
-            return list(candidates)
-        return [tag for tag in candidates if tag in seen.tags]
-
-    def _followed(self, db: Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
-        if seen is None or value(db, "SELECT folded FROM tags WHERE id = ?", seen.newest) != seen.name:
-            seen = _Seen(change, 0, "", frozenset())
-        sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"  # noqa: S608  (constants)
-        fresh = rows(db, sql, seen.newest, ns)
-        if not fresh:
-            return seen._replace(change=change)
-        newest, name = fresh[-1]
-        return _Seen(change, newest, name, seen.tags.union(tag for _, tag in fresh))
-
-
-_REMEMBERED = 100_000
+    sql = f"SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag WHERE item {db.any_id} AND ns = ?"  # noqa: S608  (constants)
+    return dict(db.rows(sql, db.ids(ids), ns))
 
 
 def uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
@@ -212,7 +165,8 @@ def uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, l
 
     SQLite adds up and cuts off: a tag that 20,000 items carry makes no 20,000 objects here.
     """
-    known = [row for part in batches(candidates) for row in rows(db, _KNOWN.format(marks(len(part))), ns, *part)]
+    sql = f"SELECT id, folded, uses FROM tags WHERE ns = ? AND folded {db.any_text} AND uses > 0"  # noqa: S608  (constants)
+    known = db.rows(sql, ns, db.texts(candidates)) if candidates else []
     condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
     source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
     found: list[TagUse] = []
@@ -225,21 +179,15 @@ def uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, l
             f"WHERE tag IN ({', '.join(str(tag) for tag, *_ in known)}){condition} "
             f"GROUP BY item ORDER BY sum(CASE tag {weights} END) DESC, item LIMIT ?"
         )
-        for item, carried in rows(db, sql, *bindings, limit):
+        for item, carried in db.rows(sql, *bindings, limit):
             found += (TagUse(item, tag, count) for place, (_, tag, count) in enumerate(known) if carried >> place & 1)
     return sorted(found)
 
 
-_KNOWN = "SELECT id, folded, uses FROM tags WHERE ns = ? AND folded IN ({}) AND uses > 0"
-
-
 def tagged(db: Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
     """Every use of those of these folded strings that are tags."""
-    found: list[TagUse] = []
-    for part in batches(candidates):
-        sql = (
-            "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "  # noqa: S608  (placeholders)
-            f"WHERE ns = ? AND folded IN ({marks(len(part))})"
-        )
-        found.extend(map(TagUse._make, rows(db, sql, ns, *part)))
-    return sorted(found)
+    sql = (
+        "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "  # noqa: S608  (constants)
+        f"WHERE ns = ? AND folded {db.any_text}"
+    )
+    return sorted(map(TagUse._make, db.rows(sql, ns, db.texts(candidates)))) if candidates else []

@@ -6,11 +6,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import apsw
 
@@ -299,45 +298,6 @@ class _Patience:
 
 def _as_it_is(db: Connection) -> Connection:
     return db
-
-
-def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:
-    """All rows, as tuples."""
-    return cast("list[Any]", db.execute(sql, bindings).fetchall())
-
-
-def value(db: apsw.Connection, sql: str, *bindings: Any) -> Any:
-    """The first column of the first row, or None."""
-    found = db.execute(sql, bindings).fetchone()
-    return found[0] if found else None
-
-
-_LENGTHS = (2, 10, 32, 128, 512)
-"""Of IN lists."""
-_CHUNK = _LENGTHS[-1]
-
-
-def chunks(ids: Sequence[Any], size: int = _CHUNK) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(ids), size):
-        yield ids[start : start + size]
-
-
-def possible(ids: Iterable[int]) -> list[int]:
-    """Those that SQLite could have given."""
-    return [number for number in ids if 0 < number < 1 << 63]
-
-
-def batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The keys, padded with the last one to one of a few lengths, so that SQLite can reuse prepared statements."""
-    for start in range(0, len(keys), _CHUNK):
-        part = keys[start : start + _CHUNK]
-        length = next(size for size in _LENGTHS if size >= len(part))
-        yield (*part, *[part[-1]] * (length - len(part)))
-
-
-@cache
-def marks(count: int) -> str:
-    return ", ".join("?" * count)
 
 
 def _regexp(*arguments: Any) -> bool:

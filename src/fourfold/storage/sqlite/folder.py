@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fourfold import owner_only
 from fourfold.errors import DamagedStore, ReadOnlyStore, StoreNotFound, StoreUnavailable
-from fourfold.storage.sqlite.database import Database, value
+from fourfold.storage.sqlite.database import Database
 from fourfold.storage.values import HOW_TO_CREATE
 
 DATABASE = "fourfold.db"
@@ -47,7 +47,7 @@ def prepare(folder: Path) -> None:
 def require_content(folder: Path, database: Database) -> None:
     """DamagedStore if nothing was ever stored in the database, but indexes of a store lie beside it."""
     with database.read() as db:
-        known = value(db, "SELECT 1 FROM namespaces LIMIT 1")
+        known = db.value("SELECT 1 FROM namespaces LIMIT 1")
     if known is None and any((folder / INDEX).glob("*/*/manifest.json")):
         raise DamagedStore(
             f"{folder / DATABASE} is empty, but {folder / INDEX} has indexes of what was stored in it",
@@ -78,9 +78,9 @@ def file_system(folder: Path) -> str | None:
 def identity(database: Database) -> str:
     """A name that no other store has: an index that carries another one is not ours."""
     with database.read() as db:
-        known = value(db, "SELECT value FROM settings WHERE name = 'store'")
+        known = db.value("SELECT value FROM settings WHERE name = 'store'")
     if known is not None:
         return known
     with database.write() as db:
         db.execute("INSERT OR IGNORE INTO settings VALUES ('store', ?)", (uuid.uuid4().hex,))
-        return value(db, "SELECT value FROM settings WHERE name = 'store'")
+        return db.value("SELECT value FROM settings WHERE name = 'store'")

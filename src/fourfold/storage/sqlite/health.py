@@ -15,7 +15,6 @@ from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite import namespaces, schema
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.copies import copy_to
-from fourfold.storage.sqlite.database import value
 from fourfold.storage.sqlite.failures import translated
 
 _COUNTED_CHANGES = 1_000_000
@@ -63,9 +62,9 @@ def restore(source: Path, folder: Path) -> None:
         raise RequestError(f"{folder} holds a store already", "Restore into another folder, or move this one away")
     aside = folder / folders.RESTORING
     with translated(source):
-        origin = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        origin = Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            if value(origin, "PRAGMA integrity_check") != "ok" or not origin.table_exists(None, "items"):
+            if origin.value("PRAGMA integrity_check") != "ok" or not origin.table_exists(None, "items"):
                 raise DamagedStore(f"{source} is not an intact backup of a store", "Try an older backup")
             copy_to(origin, aside)
         finally:

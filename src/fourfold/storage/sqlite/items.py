@@ -12,7 +12,7 @@ from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sqlite import vectors
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import batches, marks, unchecked
+from fourfold.storage.sqlite.database import unchecked
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
@@ -67,11 +67,10 @@ class SqliteItems(ItemTable[Connection, Namespace]):
 
 
 def texts(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
-    """(id, title, text, language) of the items that exist."""
-    for part in batches(ids):
-        sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
-        yield from paced(db.execute(sql, tuple(part)))
+    """(id, title, text, language) of the items that exist, in the order of their ids."""
+    sql = f"SELECT id, title, text, language FROM items WHERE id {db.any_id} ORDER BY id"  # noqa: S608  (constants)
+    return paced(db.stream(sql, db.ids(ids)))
 
 
 def all_ids(db: Connection, ns: int) -> list[int]:
-    return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
+    return db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", ns)

@@ -20,7 +20,7 @@ from fourfold import scheduling
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, rows, value
+from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.link_source import SqliteLinkSource, changed
 from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.threads import Task, Workers
@@ -114,7 +114,7 @@ class LinkCache:
         try:
             with scheduling.in_bulk(), self._database.read() as db:
                 change = changes.last_change(db, ns)
-                size = value(db, _SIZE, ns, ns) or 0
+                size = db.value(_SIZE, ns, ns) or 0
                 state = self._read(db, ns) if size <= self._tuning.max_column_rows else None
         except (_Closed, ValueError):  # ValueError: rows that refer to missing rows, which `check` reports
             pass
@@ -131,7 +131,7 @@ class LinkCache:
                 self.known[ns] = Known(change, state, 0, wait)
 
     def _read(self, db: Connection, ns: int) -> LinkState:
-        tags = rows(db, "SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
+        tags = db.rows("SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
         place = {tag: number for number, (tag, _) in enumerate(tags)}
         tagged = self._ints(db, _TAGGED, ns, 2)
         tagged[0] = [place[tag] for tag in tagged[0].tolist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fourfold import limits
@@ -11,7 +11,6 @@ from fourfold.index.source import Change
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.connections import heaviest_edges
-from fourfold.storage.sqlite.database import batches, marks, rows
 
 RELEVANT = Change.TEXT | Change.REMOVED | Change.LABELS | Change.NODE
 
@@ -29,7 +28,7 @@ def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Change
         "SELECT DISTINCT item, what & ? FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? "
         "ORDER BY item LIMIT ?"
     )
-    found = rows(db, sql, int(Change.NODE), ns, after, last, int(RELEVANT), most + 1)
+    found = db.rows(sql, int(Change.NODE), ns, after, last, int(RELEVANT), most + 1)
     if len(found) > most or any(not number for number, _ in found):
         return None
     return Changed([item for item, of_node in found if not of_node], [node for node, of_node in found if of_node])
@@ -42,20 +41,20 @@ class SqliteLinkSource:
         self._db = db
 
     def items(self, ids: Sequence[int]) -> dict[int, ItemLinks]:
-        own = self._grouped("SELECT item, node FROM node_items WHERE item IN ({0})", ids)
-        said = self._grouped("SELECT item, node FROM mentions WHERE item IN ({0})", ids)
-        tags = self._grouped("SELECT item, tag FROM item_tags WHERE item IN ({0})", ids)
+        own = self._grouped("SELECT item, node FROM node_items WHERE item {0}", ids)
+        said = self._grouped("SELECT item, node FROM mentions WHERE item {0}", ids)
+        tags = self._grouped("SELECT item, tag FROM item_tags WHERE item {0}", ids)
         known = {*own, *said, *tags}
         return {item: ItemLinks(own.get(item, ()), said.get(item, ()), tags.get(item, ())) for item in known}
 
     def nodes(self, ids: Sequence[int]) -> dict[int, NodeLinks]:
-        sql = "SELECT id, holders, mentioned, degree FROM nodes WHERE id IN ({0})"
+        sql = "SELECT id, holders, mentioned, degree FROM nodes WHERE id {0}"
         counts: dict[int, tuple[int, int, int]] = {row[0]: row[1:] for row in self._rows(sql, ids)}
         owned = [node for node, (holders, _, _) in counts.items() if holders <= limits.HUB]
         spoken = [node for node, (_, mentioned, _) in counts.items() if mentioned <= limits.HUB]
-        owners = self._grouped("SELECT node, item FROM node_items WHERE node IN ({0})", owned)
-        speakers = self._grouped("SELECT node, item FROM mentions WHERE node IN ({0})", spoken)
-        names = self._grouped("SELECT node, folded FROM names WHERE node IN ({0})", list(counts))
+        owners = self._grouped("SELECT node, item FROM node_items WHERE node {0}", owned)
+        speakers = self._grouped("SELECT node, item FROM mentions WHERE node {0}", spoken)
+        names = self._grouped("SELECT node, folded FROM names WHERE node {0}", list(counts))
         edges: dict[int, list[tuple[int, float]]] = {}
         for near, far, weight in heaviest_edges(self._db, {node: degree for node, (*_, degree) in counts.items()}):
             edges.setdefault(near, []).append((far, weight))
@@ -71,9 +70,9 @@ class SqliteLinkSource:
         }
 
     def tags(self, ids: Sequence[int]) -> dict[int, TagLinks]:
-        known = list(self._rows("SELECT id, folded, uses FROM tags WHERE id IN ({0})", ids))
+        known = self._rows("SELECT id, folded, uses FROM tags WHERE id {0}", ids)
         few = [tag for tag, _, uses in known if uses <= limits.HUB]
-        users = self._grouped("SELECT tag, item FROM item_tags WHERE tag IN ({0})", few)
+        users = self._grouped("SELECT tag, item FROM item_tags WHERE tag {0}", few)
         return {tag: TagLinks(name, uses, users.get(tag, ())) for tag, name, uses in known}
 
     def _grouped(self, sql: str, keys: Sequence[int]) -> dict[int, list[Any]]:
@@ -82,6 +81,5 @@ class SqliteLinkSource:
             found.setdefault(key, []).append(member)
         return found
 
-    def _rows(self, sql: str, keys: Sequence[int]) -> Iterator[Any]:
-        for part in batches(keys):
-            yield from self._db.execute(sql.format(marks(len(part))), tuple(part))
+    def _rows(self, sql: str, keys: Sequence[int]) -> list[Any]:
+        return self._db.rows(sql.format(Connection.any_id), self._db.ids(keys)) if keys else []

@@ -10,7 +10,7 @@ from fourfold.storage.sql.linking import PER_LOOKUP, LinkRows
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, value
+from fourfold.storage.sqlite.database import Database
 
 Lookup = Callable[[int, str], Sequence[int] | None]
 """Items of a namespace that may contain a name; None if that is unknown now."""
@@ -56,10 +56,10 @@ def catch_up(database: Database, ns: int, lookup: Lookup = no_lookup) -> None:
 
 def is_long(db: Connection, ns: int, count: int) -> bool:
     """Whether more items than this have to be read for the names that wait."""
-    found = value(db, "SELECT count(*) FROM unlinked WHERE ns = ?", ns)
-    stored = value(db, "SELECT items FROM namespaces WHERE id = ?", ns)
+    found = db.value("SELECT count(*) FROM unlinked WHERE ns = ?", ns)
+    stored = db.value("SELECT items FROM namespaces WHERE id = ?", ns)
     return stored > count and found * PER_LOOKUP > stored
 
 
 def is_behind(db: Connection, ns: int) -> bool:
-    return value(db, "SELECT 1 FROM unlinked WHERE ns = ? LIMIT 1", ns) is not None
+    return db.value("SELECT 1 FROM unlinked WHERE ns = ? LIMIT 1", ns) is not None

@@ -12,7 +12,7 @@ from fourfold.storage.sql import queue
 from fourfold.storage.sql.rows import load_all, read_items
 from fourfold.storage.sqlite import check, health, links, namespaces, repair
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, Deadline, rows
+from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
 from fourfold.storage.sqlite.transaction import SqliteTransaction
@@ -86,7 +86,7 @@ class SqliteMaintenance:
         with self._publisher.turn():
             done = repair.repair(self._db, self._publisher, purge=purge)
         with self._db.read() as db:
-            broken = {name: _breaking_limits(db, ns) for name, ns in rows(db, "SELECT name, id FROM namespaces")}
+            broken = {name: _breaking_limits(db, ns) for name, ns in db.rows("SELECT name, id FROM namespaces")}
         for namespace, ids in broken.items():
             done += self._bring_within_limits(namespace, ids) if ids else []
         if purge:

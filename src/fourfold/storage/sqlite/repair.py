@@ -16,7 +16,7 @@ from fourfold.storage.sql import counters
 from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.check import COUNTERS, MISSHAPEN, broken
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, rows
+from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.folder import old_copies
 from fourfold.storage.sqlite.publishing import Publisher
 
@@ -30,7 +30,7 @@ def repair(database: Database, publisher: Publisher, *, purge: bool = False) -> 
     with database.write() as db:
         done += _without_orphans(db)
         done += counters.recount(db, COUNTERS, MISSHAPEN, vectors.flawed(db))
-        namespaces = rows(db, "SELECT id, name FROM namespaces")
+        namespaces = db.rows("SELECT id, name FROM namespaces")
         for ns, _ in namespaces:
             _begin_log(db, ns)
     for ns, name in namespaces:
@@ -57,15 +57,15 @@ def _mend_file(database: Database) -> None:
 
 def _without_orphans(db: Connection) -> list[str]:
     """Removes rows that refer to missing rows; rows that lost their namespace get one."""
-    lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
+    lost = {table for table, *_ in db.rows("PRAGMA foreign_key_check")}
     for table in ("items", "raw", "nodes", "tags"):
         db.execute(
             f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "  # noqa: S608  (our own clauses)
             "WHERE ns NOT IN (SELECT id FROM namespaces)"
         )
     for _ in range(len(lost) + 1):  # what goes may leave others behind
-        for table, _, parent, _ in rows(db, "PRAGMA foreign_key_check"):
-            for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
+        for table, _, parent, _ in db.rows("PRAGMA foreign_key_check"):
+            for _, _, target, column, *_ in db.rows(f"PRAGMA foreign_key_list({table})"):
                 if target == parent:
                     db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
     return [f"repaired: {table} had rows that refer to missing rows" for table in sorted(lost)]

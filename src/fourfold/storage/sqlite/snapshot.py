@@ -309,8 +309,7 @@ class SqliteTags:
         at, links = self._at, self._at.links
         if links is not None:
             return list(map(TagUse._make, links.tag_uses(candidates, at.allowed(filters), limit)))
-        likely = at.caches.seen_tags.among(at.db, at.ns, at.last_change, candidates)
-        return connections.uses(at.db, at.ns, likely, filters, limit) if likely else []
+        return connections.uses(at.db, at.ns, candidates, filters, limit)
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
         shared = selective_tags(connections.carried(self._at.db, self._at.ns, ids))

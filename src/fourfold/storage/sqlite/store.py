@@ -20,7 +20,7 @@ from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sqlite import changes, health, items
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.caches import Caches
-from fourfold.storage.sqlite.database import Database, Deadline, rows
+from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.maintenance import SqliteMaintenance
 from fourfold.storage.sqlite.portable import SqlitePortable
@@ -107,7 +107,7 @@ class SqliteStore:
 
     def namespaces(self) -> dict[str, int]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return dict(rows(db, "SELECT name, items - superseded FROM namespaces ORDER BY name"))
+            return dict(db.rows("SELECT name, items - superseded FROM namespaces ORDER BY name"))
 
     def status(self) -> dict[str, Json]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:

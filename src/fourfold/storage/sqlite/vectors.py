@@ -15,7 +15,6 @@ from fourfold.retrieval import Part
 from fourfold.storage.parts import SPAN_BYTES, nearest_part, packed, unpacked
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import batches, marks, rows
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
@@ -59,13 +58,8 @@ def stored(db: Connection, dimension: int | None, ids: Sequence[int]) -> dict[in
 
 def read(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
     """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
-    found: list[tuple[int, bytes]] = []
-    for part in batches(ids):
-        sql = (
-            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) % ? = 0 "  # noqa: S608  (placeholders)
-            "ORDER BY item"
-        )
-        found.extend(db.execute(sql, (*part, dimension * 4)))
+    sql = f"SELECT item, vector FROM vectors WHERE item {db.any_id} AND length(vector) % ? = 0 ORDER BY item"  # noqa: S608  (constants)
+    found: list[tuple[int, bytes]] = db.rows(sql, db.ids(ids), dimension * 4)
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
     ids_of = np.array([item for item, _ in found], np.int64)
     if len(ids_of) == len(matrix):
@@ -75,20 +69,19 @@ def read(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matr
 
 def nearest_parts(db: Connection, ns: int, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
     """Of items with several vectors: the part of the text whose vector is nearest."""
+    sql = (
+        f"SELECT item, vector, spans, length({BODY}) FROM vectors JOIN items ON id = item "  # noqa: S608  (constants)
+        f"WHERE +ns = ? AND item {db.any_id} AND length(vector) * ? = length(spans) * ?"
+    )
     found: dict[int, Part] = {}
-    for part in batches(ids):
-        sql = (
-            f"SELECT item, vector, spans, length({BODY}) FROM vectors JOIN items ON id = item "  # noqa: S608  (placeholders)
-            f"WHERE ns = ? AND item IN ({marks(len(part))}) AND length(vector) * ? = length(spans) * ?"
-        )
-        dimension = len(queries[0])
-        for item, vector, spans, characters in rows(db, sql, ns, *part, SPAN_BYTES, dimension * 4):
-            windows = Windows(np.frombuffer(vector, np.float32).reshape(-1, dimension), unpacked(spans))
-            found[item] = nearest_part(windows, queries, characters)
+    dimension = len(queries[0])
+    for item, vector, spans, characters in db.rows(sql, ns, db.ids(ids), SPAN_BYTES, dimension * 4):
+        windows = Windows(np.frombuffer(vector, np.float32).reshape(-1, dimension), unpacked(spans))
+        found[item] = nearest_part(windows, queries, characters)
     return found
 
 
 def flawed(db: Connection) -> list[int]:
     """Items whose windows do not fit their texts."""
     sql = f"SELECT item, spans, length({BODY}) FROM vectors JOIN items ON id = item WHERE spans IS NOT NULL"  # noqa: S608  (constants)
-    return [item for item, spans, characters in rows(db, sql) if flaw(unpacked(spans), characters) is not None]
+    return [item for item, spans, characters in db.rows(sql) if flaw(unpacked(spans), characters) is not None]
