@@ -28,10 +28,10 @@ from fourfold.errors import (
     StoreUnavailable,
     TimedOut,
 )
-from fourfold.model import Filters
+from fourfold.filters import Test
 from fourfold.storage.codec import digest
-from fourfold.storage.postgres.filters import where
-from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.postgres.filters import glob_test, metadata_test, operand
+from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.storage.values import Deadline
 
 T = TypeVar("T")
@@ -100,8 +100,18 @@ class Connection(psycopg.Connection[Any]):
         opening = " ".join(folded.split(" ", 2)[:2])  # its only word, or its first two: texts are selected by them
         return digest(folded), digest(opening), folded
 
-    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
-        return where(self, filters, ns)
+    any_tag: ClassVar[str] = f"ns = ? AND folded {any_text}"
+    collation: ClassVar[str] = ' COLLATE "C"'
+    looks_up_sparse: ClassVar[bool] = False
+
+    def operand(self, value: Any, holds: str) -> tuple[str, Any]:
+        return operand(value, holds)
+
+    def glob_test(self, ns: int, name: str, globs: Sequence[str]) -> Condition:
+        return glob_test(self, ns, name, globs)
+
+    def metadata_test(self, test: Test) -> Condition:
+        return metadata_test(test)
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         try:

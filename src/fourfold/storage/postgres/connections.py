@@ -18,6 +18,7 @@ from fourfold.retrieval import Hits, Link
 from fourfold.storage.postgres.sql import Db, together
 from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sql.filters import where
 from fourfold.storage.sql.reading import GraphReader
 from fourfold.storage.values import TagUse
 
@@ -211,7 +212,7 @@ class TagUses:
         """The uses of these tags by the items that carry the most and rarest of them, sorted."""
         if not uses:
             return []
-        condition, bindings = self._at.db.where(filters, self._at.ns.id)
+        condition, bindings = where(self._at.db, filters, self._at.ns.id)
         source = "item_tags JOIN items ON items.id = item" if condition else "item_tags"
         sql = (
             f"SELECT item, array_agg(folded) FROM {source} "  # noqa: S608  (our own clauses)

@@ -13,10 +13,9 @@ import numpy as np
 from fourfold.index import rows as scoring
 from fourfold.index.rows import NONE, Documents, Scored, term_hash
 from fourfold.storage.postgres import postings
-from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
-from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.dialect import Condition, possible
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:

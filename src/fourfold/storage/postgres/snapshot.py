@@ -18,13 +18,14 @@ from fourfold.storage.postgres import namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import PostgresGraph, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
-from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import Candidates, Index
 from fourfold.storage.postgres.postings import Part, Shelf
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.sql import files, queue
+from fourfold.storage.sql.dialect import Condition
+from fourfold.storage.sql.filters import where
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.reading import ItemReader
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
@@ -168,7 +169,7 @@ class PostgresSnapshot:
             return sorted(found) if len(found) <= most else None
 
         narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
-        return (self.db.where(filters, self.ns.id) if narrow is None else ("", ())), narrow
+        return (where(self.db, filters, self.ns.id) if narrow is None else ("", ())), narrow
 
 
 T = TypeVar("T")

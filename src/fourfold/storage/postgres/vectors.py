@@ -16,12 +16,11 @@ from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
 from fourfold.retrieval import Background, Hit, Ranking
-from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, find
 from fourfold.storage.postgres.sql import Db, Packed, Statement, array, copy_rows, packed
 from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.dialect import Condition, possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,13 +18,12 @@ from fourfold.model import Filters
 from fourfold.native import bindings
 from fourfold.retrieval import Ranking
 from fourfold.storage.postgres import posted_search
-from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_items, score
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
-from fourfold.storage.sql.dialect import sendable
+from fourfold.storage.sql.dialect import Condition, sendable
 from fourfold.text import bm25
 from fourfold.text.code import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query

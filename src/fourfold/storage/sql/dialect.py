@@ -6,11 +6,13 @@ Statements have a `?` for each binding. `sqlite/connection.py` and `postgres/con
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
+from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
-from fourfold.model import Filters
 
+Condition: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A condition in SQL, and its bindings."""
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
 
@@ -25,6 +27,13 @@ class Db(Protocol):
 
     any_digest: ClassVar[str]
     """The same for `digests`."""
+
+    any_tag: ClassVar[str]
+    """A condition on `item_tags`, to which a namespace and `texts` are bound: the tag is one of these, folded."""
+    collation: ClassVar[str]
+    """Follows a column of texts that is compared."""
+    looks_up_sparse: ClassVar[bool]
+    """Whether the database has to be told to begin with the items that have a sparse column."""
 
     item_tags: ClassVar[str]
     """The tags of a row of `items`, as `split_texts` reads them."""
@@ -71,9 +80,15 @@ class Db(Protocol):
         """The values of `name_columns`."""
         ...
 
-    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
-        """' AND ...', a condition on rows of `items`, with its bindings; empty without filters."""
+    def operand(self, value: Any, holds: str) -> tuple[str, Any]:
+        """The placeholder and the binding of a value that a column is compared with; `holds`: see `fields.Column`."""
         ...
+
+    def glob_test(self, ns: int, name: str, globs: Sequence[str]) -> Condition:
+        """Whether a column of paths matches one of the globs."""
+        ...
+
+    def metadata_test(self, test: Test) -> Condition: ...
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         """All rows, as tuples."""

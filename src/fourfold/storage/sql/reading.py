@@ -11,6 +11,7 @@ from fourfold.model import Edge, Filters, Item, Neighbor, NodeView, Page
 from fourfold.storage.codec import micros, optional_moment
 from fourfold.storage.sql import files, graph, versions
 from fourfold.storage.sql.dialect import Db, possible
+from fourfold.storage.sql.filters import where
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
@@ -75,7 +76,7 @@ class ItemReader:
 
     def _matching(self, filters: Filters, among: Sequence[int] | None = None) -> tuple[str, list[Any]]:
         db, ns = self._at.db, self._at.number
-        condition, bindings = db.where(filters, ns)
+        condition, bindings = where(db, filters, ns)
         if among is None:
             return f"FROM items WHERE ns = ?{condition}", [ns, *bindings]
         return f"FROM items WHERE +ns = ? AND id {db.any_id}{condition}", [ns, db.ids(among), *bindings]
@@ -90,7 +91,7 @@ class ItemReader:
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
         db = self._at.db
-        condition, bindings = db.where(filters, self._at.number)
+        condition, bindings = where(db, filters, self._at.number)
         sql = (
             f"SELECT items.id, items.path FROM files {db.ordered_join} items "  # noqa: S608  (constants and our own clauses)
             "ON items.ns = files.ns AND items.path = files.path "

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, cast
 
 import apsw
 
+from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
-from fourfold.model import Filters
 from fourfold.scheduling import paced
-from fourfold.storage.sql.dialect import sendable
-from fourfold.storage.sqlite.filters import where
+from fourfold.storage.sql.dialect import Condition, sendable
+from fourfold.storage.sqlite.filters import metadata_test, number
 
 
 class Connection(apsw.Connection):
@@ -55,8 +55,18 @@ class Connection(apsw.Connection):
     def name_values(self, folded: str) -> tuple[str]:
         return (folded,)
 
-    def where(self, filters: Filters, ns: int) -> tuple[str, tuple[Any, ...]]:
-        return where(filters, ns)
+    any_tag: ClassVar[str] = f"tag IN (SELECT id FROM tags WHERE ns = ? AND folded {any_text})"  # noqa: S608  (constants)
+    collation: ClassVar[str] = ""
+    looks_up_sparse: ClassVar[bool] = True
+
+    def operand(self, value: Any, holds: str) -> tuple[str, Any]:
+        return "?", number(value) if holds == "number" else value
+
+    def glob_test(self, ns: int, name: str, globs: Sequence[str]) -> Condition:
+        return f"({' OR '.join([f'{name} REGEXP ?'] * len(globs))})", tuple(globs)
+
+    def metadata_test(self, test: Test) -> Condition:
+        return metadata_test(test)
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         return cast("list[Any]", self.execute(sql, bindings).fetchall())

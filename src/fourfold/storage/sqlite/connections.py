@@ -10,8 +10,8 @@ from fourfold.limits import WALK_EDGES
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
+from fourfold.storage.sql.filters import where
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.filters import where
 from fourfold.storage.values import TagUse
 
 _Row = tuple[int, int, int]
@@ -167,7 +167,7 @@ def uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, l
     """
     sql = f"SELECT id, folded, uses FROM tags WHERE ns = ? AND folded {db.any_text} AND uses > 0"  # noqa: S608  (constants)
     known = db.rows(sql, ns, db.texts(candidates)) if candidates else []
-    condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
+    condition, bindings = ("", ()) if filters is NO_FILTERS else where(db, filters, ns)
     source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
     found: list[TagUse] = []
     known = sorted(known, key=lambda row: row[2])[:MOST_TAGS]
