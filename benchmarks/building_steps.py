@@ -77,8 +77,8 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     from fourfold.engine import item_methods, secret_policy
     from fourfold.storage.sql.rows import Row
     from fourfold.storage.sqlite import changes
-    from fourfold.storage.sqlite.items import SqliteItems
     from fourfold.storage.sqlite.store import SqliteStore
+    from fourfold.storage.sqlite.transaction import SqliteItems
     from fourfold.storage.sqlite.tuning import Tuning
     from fourfold.text import language
 

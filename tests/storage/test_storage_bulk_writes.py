@@ -20,8 +20,8 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql.transaction import ItemWriter
 from fourfold.storage.sqlite import indexes
-from fourfold.storage.sqlite.items import SqliteItems
 from fourfold.storage.sqlite.publishing import Publisher
+from fourfold.storage.sqlite.transaction import SqliteItems
 
 MANY = 300
 

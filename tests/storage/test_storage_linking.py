@@ -14,7 +14,7 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Database
-from fourfold.storage.sqlite.links import SqliteLinkRows
+from fourfold.storage.sqlite.transaction import SqliteLinkRows
 
 OLDER_ITEMS = 1200
 NAMES = linking.AT_ONCE + 8

@@ -17,7 +17,7 @@ from fourfold.model import NewItem
 from fourfold.storage.sql import linking
 from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.database import Database
-from fourfold.storage.sqlite.links import SqliteLinkRows
+from fourfold.storage.sqlite.transaction import SqliteLinkRows
 from fourfold.storage.sqlite.tuning import Tuning
 
 KILOBYTE = 1000

@@ -33,7 +33,7 @@ for name in sys.argv[4].split():
         pass
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sqlite import links
+from fourfold.storage.sqlite import maintenance
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
 import fourfold.ingest.sync
@@ -56,7 +56,7 @@ def work(driver, folder, store):
     memory = Memory.open(tuned, embedder="none", background=False)
     memory.add_many([NewItem("opened and read before the path turns hostile", vector=[1.0, 0.0])])
     memory.search("path", only=["keyword"])
-    links.is_long = lambda *_: True
+    maintenance.is_long = lambda *_: True
     sys.path.insert(0, os.environ["PYTHONPATH"])
     sys.path.insert(0, "")
     if driver == "files":

@@ -1,16 +1,18 @@
-"""Checks counters, the queue and what keyword search derives from the texts, and repairs them."""
+"""Status; checks and repairs of counters, the queue and what keyword search derives from the texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from fourfold.index.source import Change
-from fourfold.storage.postgres import namespaces, portable, postings, texts, windows
+from fourfold.model import Json
+from fourfold.storage.postgres import index_check, namespaces, portable, postings, schema, texts, vectors
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql import counters
 from fourfold.storage.sql.counters import Counted
+from fourfold.storage.sql.namespaces import status as namespace_status
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _PAGE_TEXTS = 1000
@@ -73,7 +75,7 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
 def recount(db: Db) -> list[str]:
     """Corrects counters and references in one transaction."""
     db.run("SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
-    return counters.recount(db, _COUNTERS, _MISSHAPEN, windows.flawed(db))
+    return counters.recount(db, _COUNTERS, _MISSHAPEN, vectors.flawed(db))
 
 
 def analyse_again(db: Db, ns: Namespace) -> None:
@@ -95,3 +97,33 @@ def is_analysed_otherwise(db: Db) -> bool:
 
 def note_analyser(db: Db) -> None:
     db.run("UPDATE settings SET value = ? WHERE name = 'analyser'", ANALYSER_VERSION)
+
+
+_OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+_EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname = 'vector'"
+
+
+def status(db: Db) -> dict[str, Json]:
+    size = f"SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint {_OURS}"
+    versions = dict(db.rows(_EXTENSIONS))
+    return {
+        "schema": schema.VERSION,
+        "server": db.value("SELECT current_setting('server_version')"),
+        "extensions": versions,
+        "database_bytes": db.value(size),
+        "namespaces": {ns.name: _namespace(db, ns) for ns in namespaces.everyone(db)},
+    }
+
+
+def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
+    return {
+        **namespace_status(db, ns, ns.languages),
+        "keyword_index": "postings" if ns.parts else "gin",
+        **({"index": index_check.status(db, ns)} if ns.logged else {}),
+    }
+
+
+def vacuum(db: Db) -> None:
+    """Rewrites the tables without what was deleted. (The server's write-ahead log and backups are not ours.)"""
+    for table in db.column(f"SELECT oid::regclass::text {_OURS}"):
+        db.run(f"VACUUM FULL {table}")

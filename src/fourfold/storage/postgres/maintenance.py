@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
 from fourfold.index.source import Change
-from fourfold.storage.postgres import check, health, index_check, namespaces, postings, vectors
+from fourfold.storage.postgres import check, index_check, namespaces, postings, vectors
 from fourfold.storage.postgres.transaction import PostgresLinkRows
 from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import linking, queue
@@ -107,7 +107,7 @@ class PostgresMaintenance:
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:
             with self._store.database.long_work() as db:
-                health.vacuum(db)
+                check.vacuum(db)
             done.append("tables rewritten without what was forgotten")
         return done
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
-from fourfold.storage.postgres import namespaces, windows
+from fourfold.storage.postgres import namespaces, vectors
 from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.transaction import PostgresTransaction
 from fourfold.storage.sql import portable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def records(db: Db, namespace: str | None = None) -> Iterator[Record]:
     """All records, or those of one namespace, in an order that depends on the content alone."""
-    return portable.records(db, namespace, windows.stored)
+    return portable.records(db, namespace, vectors.stored)
 
 
 class PostgresPortable(SqlPortable[Db]):

@@ -14,7 +14,7 @@ from fourfold.embed.windows import Windows
 from fourfold.model import Filters, Space
 from fourfold.ranking.fusion import Expansion
 from fourfold.retrieval import Part as NearestPart
-from fourfold.storage.postgres import namespaces, windows
+from fourfold.storage.postgres import namespaces, vectors
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import PostgresGraph, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
@@ -146,10 +146,10 @@ class PostgresSnapshot:
         return queue.pending(self.db, self.ns.id, limit, among)
 
     def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, NearestPart]:
-        return windows.nearest_parts(self.db, self.ns, queries, ids)
+        return vectors.nearest_parts(self.db, self.ns, queries, ids)
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        found = windows.stored(self.db, self.ns.dimension, ids)
+        found = vectors.stored(self.db, self.ns.dimension, ids)
         return {item: vector for item, vector in found.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:

@@ -10,7 +10,7 @@ from fourfold.errors import StoreBusy
 from fourfold.model import Json
 from fourfold.scheduling import Turns
 from fourfold.storage.engines.protocol import Engine
-from fourfold.storage.postgres import address, check, health, namespaces
+from fourfold.storage.postgres import address, check, namespaces
 from fourfold.storage.postgres.database import CONNECTIONS, Database
 from fourfold.storage.postgres.index_feed import Feeder
 from fourfold.storage.postgres.index_search import Index
@@ -79,7 +79,7 @@ class PostgresStore:
         return {ns.name: ns.items - ns.superseded for ns in self.database.read(namespaces.everyone)}
 
     def status(self) -> dict[str, Json]:
-        facts = self.database.read(health.status)
+        facts = self.database.read(check.status)
         return {"store": self.address.shown, **facts, "embedding_worker": self.leases.worker_is_running()}
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fourfold.index.rows import term_hash
 from fourfold.index.source import TextRow
 from fourfold.storage.codec import digest
-from fourfold.storage.postgres import namespaces, texts, vectors, windows
+from fourfold.storage.postgres import namespaces, texts, vectors
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db
@@ -31,7 +31,7 @@ class PostgresItems(ItemTable[Db, Namespace]):
         return (facts(row.metadata),)
 
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
-        return windows.stored(self.db, self.ns.dimension, items)
+        return vectors.stored(self.db, self.ns.dimension, items)
 
     def _drop_vectors(self, items: Sequence[int]) -> None:
         vectors.drop(self.db, self.ns, items)

@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.index.rows import Scored, term_hash
+from fourfold.index import rows as scoring
+from fourfold.index.rows import NONE, Documents, Scored, term_hash
 from fourfold.model import Filters
 from fourfold.native import bindings
 from fourfold.retrieval import Ranking
-from fourfold.storage.postgres import posted_search
+from fourfold.storage.postgres import postings
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_items, score
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
-from fourfold.storage.sql.dialect import Condition, sendable
+from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.text import bm25
 from fourfold.text.code import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
 
 if TYPE_CHECKING:
+    from fourfold.index.rows import Floats
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
 
 MOST_ROWS = 12_000
 """Rows read for one query: if only common words are left, some of their rows are not seen."""
@@ -55,7 +57,7 @@ class KeywordSearch:
         elif indexed and (engine := self._of_index(query, limit, filters, condition)) is not None:
             scored = engine
         elif self._at.ns.parts:
-            scored = posted_search.best(self._at, query, limit, condition, proposals)
+            scored = _best_posted(self._at, query, limit, condition, proposals)
         else:
             scored = self._of_rarest(query, limit, condition)
         order = bindings.order(scored.ids, scored.scores)[:limit]
@@ -88,7 +90,7 @@ class KeywordSearch:
         preparing = Preparation(ns, text, self._at.caches.code_shares.known(ns.id, ns.text_changes, ""))
         questions, terms = preparing.questions(), frozenset(preparing.terms)
         is_early = limit is not None and terms and ns.parts and ns.items <= EARLY_ITEMS
-        early = posted_search.proposing(self._at, terms, _ANYTHING) if is_early else []
+        early = _proposing(self._at, terms, _ANYTHING) if is_early else []
         answers = together(self._at.db, [*questions, *early])
         preparing.learn(answers[: len(questions)])
         while not preparing.is_complete:
@@ -193,22 +195,111 @@ def stages(query: KeywordQuery, items: int, first_uses: int) -> list[tuple[list[
     return found
 
 
-def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: int) -> Statement:
-    """Finds the rows of words by the index on their keys."""
+# ---------------------------------------------------------------- rows with their terms
+
+
+def _rows_of(
+    ns: Namespace, chosen: str, bound: Sequence[Any], condition: Condition, most: int | None = None
+) -> Statement:
+    """The items with their hashes that are `chosen` and pass the filters; at most so many, if that is given."""
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
-    keys = sorted({ns.id << 32 | term_hash(term) for word in words for term in word.terms})
-    statement = f"SELECT item, hashes FROM {source} WHERE keys && ?::bigint[] AND texts.ns = ?{sql} LIMIT ?"  # noqa: S608  (our own clauses)
-    return packed((statement, array(keys), ns.id, *bindings, most), "hashes")
+    limit, last = ("", ()) if most is None else (" LIMIT ?", (most,))
+    statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = ? AND {chosen}{sql}{limit}"  # noqa: S608  (our own clauses)
+    return packed((statement, ns.id, *bound, *bindings, *last), "hashes")
+
+
+def of_items(ns: Namespace, ids: Iterable[int], condition: Condition = _ANYTHING) -> Statement:
+    return _rows_of(ns, "item = ANY(?::bigint[])", (array(possible(ids)),), condition)
+
+
+def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: int) -> Statement:
+    """Finds the rows of words by the index on their keys."""
+    keys = _keys(ns, {term_hash(term) for word in words for term in word.terms})
+    return _rows_of(ns, "keys && ?::bigint[]", (keys,), condition, most)
 
 
 def of_terms(ns: Namespace, ids: Iterable[int], terms: Iterable[str], condition: Condition) -> Statement:
     """Those of some rows that pass the filters and have one of the terms, which is not looked up in the index."""
-    sql, bindings = condition
-    source = "texts JOIN items ON items.id = item" if sql else "texts"
-    keys = array(sorted(ns.id << 32 | term_hash(term) for term in terms))
-    statement = (
-        f"SELECT item, hashes FROM {source} WHERE texts.ns = ? AND item = ANY(?::bigint[]) "  # noqa: S608  (our own clauses)
-        f"AND (keys && ?::bigint[]) IS TRUE{sql}"
+    bound = array(ids), _keys(ns, map(term_hash, terms))
+    return _rows_of(ns, "item = ANY(?::bigint[]) AND (keys && ?::bigint[]) IS TRUE", bound, condition)
+
+
+def _keys(ns: Namespace, hashes: Iterable[int]) -> str:
+    return array(sorted(ns.id << 32 | hashed for hashed in hashes))
+
+
+# ---------------------------------------------------------------- a large namespace
+
+
+NOTHING = Scored(NONE, np.empty(0), np.empty(0))
+
+_NEWER_ROWS = 12_000
+"""Newer rows read for one query: many more than there are while a process publishes."""
+
+
+def _best_posted(
+    at: PostgresSnapshot,
+    query: KeywordQuery,
+    limit: int,
+    condition: Condition,
+    answers: Sequence[Sequence[Answer]] | None = None,
+) -> Scored:
+    """The best rows of the parts and of newer texts. `answers`: those to `_proposing`."""
+    words = postings.rarest(query, at.ns.items, at.tuning.postings_uses)
+    terms = [term for word in words for term in word.terms]
+    answers = answers or together(at.db, _proposing(at, terms, condition))
+    uses, *tail = (Packed.read(answer[0]) for answer in answers)
+    proposed = postings.proposals(at.caches.shelf.learn(at.ns, at.parts, uses), words, at.ns.average_length)
+    fresh = score(at.ns, query, tail[0]) if tail else NOTHING
+    count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
+    while True:
+        ids, least = proposed.best(count)
+        found = Packed.read(at.db.rows(*of_items(at.ns, ids, condition))[0])
+        scored = joined(fresh, score(at.ns, query, found))
+        if kth(scored.scores, limit) >= least:
+            return scored
+        count *= 4
+
+
+def _proposing(at: PostgresSnapshot, terms: Iterable[str], condition: Condition) -> list[Statement]:
+    """What the parts contain of these terms, and newer texts that have one of them."""
+    hashes = sorted({term_hash(term) for term in terms})
+    uses = postings.uses(at.ns, hashes, at.parts)
+    if postings.end(at.ns) == at.ns.text_changes:
+        return [uses]
+    return [
+        uses,
+        _rows_of(
+            at.ns,
+            "change > ? AND keys && ?::bigint[]",
+            (postings.end(at.ns), _keys(at.ns, hashes)),
+            condition,
+            _NEWER_ROWS,
+        ),
+    ]
+
+
+# ---------------------------------------------------------------- scores
+
+
+def score(ns: Namespace, query: KeywordQuery, found: Packed) -> Scored:
+    """`found`: items with their hashes."""
+    ids, terms = found.first, np.frombuffer(found.content, np.uint32)
+    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(found.lengths // 4), terms)
+    return scoring.score([(documents, documents.live)], scoring.prepare(query), ns.average_length)
+
+
+def joined(scored: Scored, others: Scored) -> Scored:
+    """Both, each item once."""
+    new = ~np.isin(others.ids, scored.ids)
+    return Scored(
+        np.concatenate([scored.ids, others.ids[new]]),
+        np.concatenate([scored.scores, others.scores[new]]),
+        np.concatenate([scored.coverage, others.coverage[new]]),
     )
-    return packed((statement, ns.id, array(ids), keys, *bindings), "hashes")
+
+
+def kth(scores: Floats, limit: int) -> float:
+    """The score that a row needs to be among the best."""
+    return float(-np.partition(-scores, limit - 1)[limit - 1]) if len(scores) >= limit else -np.inf

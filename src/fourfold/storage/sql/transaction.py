@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
+from fourfold.storage.codec import micros
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql import graph, queue
+from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.items import D, ItemTable, N
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
 from fourfold.storage.sql.raw import RawRecords
-from fourfold.storage.sql.requests import CarriedOut
 from fourfold.storage.sql.rows import Row, load
 from fourfold.storage.sql.versions import SavedVersions, merge, restore
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
@@ -275,3 +277,27 @@ class GraphWriter:
         ns.renamed_nodes.update([start, end])
         self._tx.changed = True
         return True
+
+
+KEPT: Final = timedelta(days=1)
+
+
+class CarriedOut:
+    """`ns`: None while the namespace does not exist; then nothing was carried out in it."""
+
+    def __init__(self, db: Db, ns: int | None) -> None:
+        self._db = db
+        self._ns = ns
+
+    def find(self, name: bytes) -> tuple[bytes, list[int]] | None:
+        sql = "SELECT fingerprint, outcome FROM requests WHERE ns = ? AND name = ?"
+        for fingerprint, outcome in [] if self._ns is None else self._db.rows(sql, self._ns, name):
+            return bytes(fingerprint), json.loads(outcome)
+        return None
+
+    def record(self, name: bytes, fingerprint: bytes, outcome: Sequence[int], now: datetime) -> None:
+        if self._ns is None:
+            return
+        self._db.run("DELETE FROM requests WHERE ns = ? AND done_at < ?", self._ns, micros(now - KEPT))
+        row = (self._ns, name, fingerprint, json.dumps(list(outcome)), micros(now))
+        self._db.run("INSERT INTO requests (ns, name, fingerprint, outcome, done_at) VALUES (?, ?, ?, ?, ?)", *row)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fourfold.index.source import Change, TextRow
-from fourfold.storage.sqlite import items, vectors
+from fourfold.scheduling import paced
+from fourfold.storage.sqlite import vectors
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
 
@@ -44,6 +45,16 @@ def prune(db: Connection, ns: int, last: int) -> None:
     """Removes changes up to `last`, which all published indexes hold."""
     db.execute("DELETE FROM changes WHERE ns = ? AND seq <= ?", (ns, last))
     db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (last, ns))
+
+
+def texts(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
+    """(id, title, text, language) of the items that exist, in the order of their ids."""
+    sql = f"SELECT id, title, text, language FROM items WHERE id {db.any_id} ORDER BY id"  # noqa: S608  (constants)
+    return paced(db.stream(sql, db.ids(ids)))
+
+
+def all_ids(db: Connection, ns: int) -> list[int]:
+    return db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", ns)
 
 
 def publication_marks(db: Connection, ns: int, kind: str) -> list[str]:
@@ -87,7 +98,7 @@ class SqliteSourceSnapshot:
         return pruned(self.db, self.ns)
 
     def all_ids(self) -> list[int]:
-        return items.all_ids(self.db, self.ns)
+        return all_ids(self.db, self.ns)
 
     def changed_ids(self, after: int, last: int, kinds: Change) -> list[int]:
         sql = "SELECT DISTINCT item FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? ORDER BY item"
@@ -97,7 +108,7 @@ class SqliteSourceSnapshot:
         return count_changes(self.db, self.ns, after, limit, -1 if kinds is None else kinds)
 
     def texts(self, ids: Sequence[int]) -> Iterator[TextRow]:
-        return items.texts(self.db, ids)
+        return texts(self.db, ids)
 
     def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
         return vectors.read(self.db, ids, dimension)

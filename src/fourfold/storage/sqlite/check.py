@@ -16,7 +16,7 @@ from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage.sql import counters
 from fourfold.storage.sql.counters import Counted
-from fourfold.storage.sqlite import items, namespaces, portable, vectors
+from fourfold.storage.sqlite import changes, namespaces, portable, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
@@ -84,10 +84,12 @@ def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | No
     for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
             yield f"its {name} index is damaged ({state.segment.damage})"
-    stored = items.all_ids(db, ns)
+    stored = changes.all_ids(db, ns)
     german: Counter[str] = Counter()
     parts = _chunks(stored)
-    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
+    wrong = sum(
+        _wrong_texts(german, texts, item) for part in parts for item in item_terms(list(changes.texts(db, part)))
+    )
     yield from _differing("keyword", texts, stored, wrong)
     yield from _wrong_words(texts, german)
     if nearness is not None:

@@ -24,8 +24,7 @@ from fourfold.native.bindings import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sqlite import schema
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.failures import WORLD, translate, translated
+from fourfold.storage.sqlite.connection import WORLD, Connection, translate, translated
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 from fourfold.text.globs import matches
 from fourfold.threads import Flag

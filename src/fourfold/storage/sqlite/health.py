@@ -13,9 +13,8 @@ from fourfold.model import Json
 from fourfold.storage.sql.namespaces import status as namespace_status
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite import namespaces, schema
-from fourfold.storage.sqlite.connection import Connection
+from fourfold.storage.sqlite.connection import Connection, translated
 from fourfold.storage.sqlite.copies import copy_to
-from fourfold.storage.sqlite.failures import translated
 
 _COUNTED_CHANGES = 1_000_000
 

@@ -10,12 +10,12 @@ from fourfold import limits, scheduling
 from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import queue
 from fourfold.storage.sql.rows import load_all, read_items
-from fourfold.storage.sqlite import check, health, links, namespaces, repair
+from fourfold.storage.sqlite import check, health, namespaces, repair
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
-from fourfold.storage.sqlite.transaction import SqliteTransaction
+from fourfold.storage.sqlite.transaction import Lookup, SqliteTransaction, catch_up, is_behind, is_long
 from fourfold.storage.values import Pace
 
 
@@ -26,7 +26,7 @@ class SqliteMaintenance:
         database: Database,
         indexes: Indexes,
         transaction: Callable[[str], AbstractContextManager[SqliteTransaction]],
-        may_mention: links.Lookup,
+        may_mention: Lookup,
         pace: Pace,
     ) -> None:
         self.pace = pace
@@ -68,15 +68,15 @@ class SqliteMaintenance:
     def catch_up(self, ns: int) -> None:
         """Links older items to names whose announcement was postponed."""
         with self._db.read() as db:
-            if not links.is_behind(db, ns):
+            if not is_behind(db, ns):
                 return
-            takes_long = links.is_long(db, ns, self._indexes.tuning.child_at_changes)
+            takes_long = is_long(db, ns, self._indexes.tuning.child_at_changes)
         with self._publisher.turn():
             if takes_long:
                 with suppress(NoChildProcess):  # then this process does it
                     link_in_child(self._db.path, ns)
                     return
-            links.catch_up(self._db, ns, self._may_mention)
+            catch_up(self._db, ns, self._may_mention)
 
     def check(self) -> list[str]:
         with scheduling.in_bulk():

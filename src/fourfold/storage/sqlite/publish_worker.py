@@ -22,7 +22,7 @@ from fourfold import child_process
 from fourfold.index import generations, publish
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
-from fourfold.storage.sqlite import changes, links, namespaces
+from fourfold.storage.sqlite import changes, namespaces, transaction
 from fourfold.storage.sqlite.changes import SqliteSource
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
@@ -161,7 +161,7 @@ def main(task: str, text: str) -> None:
     database = Database(Path(job.database), job.tuning)
     if task == "links":
         os.nice(_TRAINING_NICENESS)
-        links.catch_up(database, job.ns)
+        transaction.catch_up(database, job.ns)
     else:
         run = _publish_load if job.load_every_changes else _publish_once
         for kind in run(job, database):

@@ -19,9 +19,8 @@ from fourfold.index.source import Change
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import changes, namespaces
-from fourfold.storage.sqlite.connection import Connection
+from fourfold.storage.sqlite.connection import Connection, translated
 from fourfold.storage.sqlite.database import Database
-from fourfold.storage.sqlite.failures import translated
 from fourfold.storage.sqlite.publish_worker import (
     KINDS,
     BulkLoad,

@@ -17,7 +17,7 @@ from fourfold.errors import StoreBusy, TimedOut
 from fourfold.index import text_index
 from fourfold.model import Json
 from fourfold.storage.sql.linking import Linker, name_terms
-from fourfold.storage.sqlite import changes, health, items
+from fourfold.storage.sqlite import changes, health
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.database import Database, Deadline
@@ -99,7 +99,7 @@ class SqliteStore:
                 return []
             groups = name_terms(name, tuple(at.languages))
             if not groups:
-                return items.all_ids(db, at.ns)
+                return changes.all_ids(db, at.ns)
             try:
                 return self._indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
             except IndexOpening:
