@@ -23,18 +23,14 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- values as records
 
 
+_PLAIN = ("key", "title", "text", "kind", "metadata", "language", "path", "chunk_index")
+"""Fields of an item that its record holds as they are."""
+
+
 def raw_record(record: RawRecord) -> Record:
-    form = {
-        "type": "raw",
-        "namespace": record.namespace,
-        "id": record.id,
-        "content": record.content,
-        "speaker": record.speaker,
-        "session_id": record.session_id,
-        "metadata": dict(record.metadata),
-        "created_at": record.created_at.isoformat(),
-    }
-    return form if record.source is None else {**form, "source": record.source}
+    plain = {name: getattr(record, name) for name in ("namespace", "id", "content", "speaker", "session_id")}
+    said = {"metadata": dict(record.metadata), "created_at": record.created_at.isoformat()}
+    return {"type": "raw", **plain, **said, **({} if record.source is None else {"source": record.source})}
 
 
 def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequence[Span] = ()) -> Record:
@@ -42,20 +38,12 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequen
     optional = {name: getattr(item, name) for name in OPTIONAL}
     return {
         "type": "item",
-        "namespace": item.namespace,
-        "id": item.id,
-        "key": item.key,
-        "title": item.title,
-        "text": item.text,
+        **{name: getattr(item, name) for name in ("namespace", "id", *_PLAIN)},
         "tags": list(item.tags),
-        "kind": item.kind,
         "metadata": dict(item.metadata),
-        "language": item.language,
         "created_at": item.created_at.isoformat(),
         "updated_at": item.updated_at.isoformat(),
         "source_ids": list(item.source_ids),
-        "path": item.path,
-        "chunk_index": item.chunk_index,
         "linked": linked,
         "vector": None if vector is None else base64.b64encode(vector).decode(),
         **{
@@ -109,52 +97,25 @@ def file_record(namespace: str, row: FileRow) -> Record:
 
 def new_item(record: Record) -> NewItem:
     """The item of an accepted record, without its vector."""
-    return NewItem(
-        text=record["text"],
-        title=record["title"],
-        key=record["key"],
-        tags=tuple(record["tags"]),
-        kind=record["kind"],
-        metadata=record["metadata"],
-        language=record["language"],
-        created_at=moment(record["created_at"]),
-        source_ids=tuple(record["source_ids"]),
-        path=record["path"],
-        chunk_index=record["chunk_index"],
-        **optional_fields(record),
-    )
+    return NewItem(**_common(record), **_fields(record, DETAILS))
+
+
+def as_item(record: Record) -> Item:
+    """The item of an accepted record."""
+    own = {"id": record["id"], "namespace": record["namespace"], "updated_at": moment(record["updated_at"])}
+    return Item(**own, **_common(record), **_fields(record, OPTIONAL))
+
+
+def _common(record: Record) -> dict[str, Any]:
+    """What a new item and a stored one have in common, besides fields that may be missing."""
+    lists = {name: tuple(record[name]) for name in ("tags", "source_ids")}
+    return {**{name: record[name] for name in _PLAIN}, **lists, "created_at": moment(record["created_at"])}
 
 
 def version(record: Record) -> Version:
     """The version of an accepted record."""
     until = codec.micros(moment(record["until"]))
     return Version(record["id"], record["item"], until, record["merged"], record["record"])
-
-
-def as_item(record: Record) -> Item:
-    """The item of an accepted record."""
-    return Item(
-        id=record["id"],
-        namespace=record["namespace"],
-        key=record["key"],
-        title=record["title"],
-        text=record["text"],
-        tags=tuple(record["tags"]),
-        kind=record["kind"],
-        metadata=record["metadata"],
-        language=record["language"],
-        created_at=moment(record["created_at"]),
-        updated_at=moment(record["updated_at"]),
-        source_ids=tuple(record["source_ids"]),
-        path=record["path"],
-        chunk_index=record["chunk_index"],
-        **_fields(record, OPTIONAL),
-    )
-
-
-def optional_fields(record: Record) -> dict[str, Any]:
-    """The fields of an accepted record of an item that callers may leave out, by the names that NewItem has."""
-    return _fields(record, DETAILS)
 
 
 def version_fields(record: Record) -> dict[str, Any]:
