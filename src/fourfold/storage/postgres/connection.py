@@ -68,6 +68,7 @@ class Connection(psycopg.Connection[Any]):
     item_tags: ClassVar[str] = "ARRAY(SELECT name FROM item_tags WHERE item = items.id ORDER BY folded)"
     item_sources: ClassVar[str] = "ARRAY(SELECT raw FROM sources WHERE item = items.id ORDER BY position)"
 
+    mention_count: ClassVar[str] = "(SELECT count(*) FROM mentions WHERE node = nodes.id)"
     metadata_keys: ClassVar[str] = "jsonb_object_keys(items.facts) AS pair(key)"
     ordered_join: ClassVar[str] = "JOIN"
 

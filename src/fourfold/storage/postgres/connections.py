@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from fourfold import limits
 from fourfold.limits import HUB, WALK_EDGES
-from fourfold.model import Filters, NodeSummary
-from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
+from fourfold.model import Filters
+from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
 from fourfold.storage.postgres.sql import Db, together
-from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.sql.filters import where
 from fourfold.storage.sql.reading import GraphReader
@@ -133,17 +132,11 @@ class PostgresGraph(GraphReader):
         super().__init__(at)
         self._at = at
 
-    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
-        return graph.named(self._at.db, self._at.ns.id, names)
-
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(node_links(self._at.db, nodes), filters)
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(item_links(self._at.db, self._at.ns.id, ids), filters)
-
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
-        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
 
     def _passing(self, found: list[Link], filters: Filters) -> list[Link]:
         """The links whose item passes the filters."""
@@ -151,22 +144,6 @@ class PostgresGraph(GraphReader):
             return found
         kept = set(self._at.rows.ids(filters, sorted({link.item for link in found})))
         return [link for link in found if link.item in kept]
-
-    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
-        if not sendable([like]):
-            return []
-        sql = (
-            "SELECT name, label, held, named, degree FROM nodes "  # noqa: S608  (our own clauses)
-            "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
-            "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
-            "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
-            f"WHERE nodes.ns = ? {'' if among is None else 'AND nodes.id = ANY(?::bigint[]) '}AND (? = '' OR EXISTS "
-            "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, ?) > 0)) "
-            "ORDER BY held + named + degree DESC, own.folded, label LIMIT ? OFFSET ?"
-        )
-        chosen = () if among is None else ([*among],)
-        found = self._at.db.rows(sql, self._at.ns.id, *chosen, like, like, limit, offset)
-        return [NodeSummary(*row) for row in found]
 
 
 # ---------------------------------------------------------------- tags

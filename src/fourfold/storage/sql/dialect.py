@@ -40,6 +40,8 @@ class Db(Protocol):
     item_sources: ClassVar[str]
     """Its raw records, as `split_ids` reads them."""
 
+    mention_count: ClassVar[str]
+    """The number of items that mention a row of `nodes`."""
     metadata_keys: ClassVar[str]
     """A table `pair` with a row for each `key` of the metadata of a row of `items`."""
     ordered_join: ClassVar[str]

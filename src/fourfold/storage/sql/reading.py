@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from fourfold.limits import CANDIDATES
-from fourfold.model import Edge, Filters, Item, Neighbor, NodeView, Page
+from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page
+from fourfold.ranking.connections import rank_by_links
+from fourfold.retrieval import Hits, Link
 from fourfold.storage.codec import micros, optional_moment
 from fourfold.storage.sql import files, graph, versions
-from fourfold.storage.sql.dialect import Db, possible
+from fourfold.storage.sql.dialect import Db, possible, sendable
 from fourfold.storage.sql.filters import where
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.rows import read_items
@@ -130,11 +133,37 @@ class ItemReader:
         return dict(db.rows(sql, self._at.number))
 
 
-class GraphReader:
-    """What both databases read from the graph by the same statements."""
+class GraphReader(ABC):
+    """The graph of a namespace. How links are found, and which items pass filters, differs between the databases."""
 
     def __init__(self, at: SqlSnapshot) -> None:
         self._at = at
+
+    @abstractmethod
+    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]: ...
+
+    @abstractmethod
+    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
+
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
+
+    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
+        return graph.named(self._at.db, self._at.number, names)
+
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+        db = self._at.db
+        if not sendable([like]):
+            return []
+        chosen, bound = ("", ()) if among is None else (f"AND nodes.id {db.any_id} ", (db.ids(among),))
+        sql = (
+            "SELECT name, label, holders, mentioned, degree FROM (SELECT name, label, holders, "  # noqa: S608  (constants)
+            f"{db.mention_count} AS mentioned, degree, own.folded FROM nodes JOIN names own ON own.node = nodes.id "
+            f"AND own.alias IS NULL WHERE nodes.ns = ? {chosen}AND (? = '' OR EXISTS (SELECT 1 FROM names "
+            "WHERE node = nodes.id AND replace(names.folded, ?, '') <> names.folded))) AS counted "
+            "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
+        )
+        return [NodeSummary(*row) for row in db.rows(sql, self._at.number, *bound, like, like, limit, offset)]
 
     def nodes_of(self, item: int) -> Sequence[int]:
         return linked_nodes(self._at.db, item)

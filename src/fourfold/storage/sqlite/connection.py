@@ -86,6 +86,7 @@ class Connection(apsw.Connection):
     """Joined by NUL, which no tag contains (`fold.clean`)."""
     item_sources: ClassVar[str] = "(SELECT group_concat(raw ORDER BY position) FROM sources WHERE item = items.id)"
 
+    mention_count: ClassVar[str] = "mentioned"
     metadata_keys: ClassVar[str] = "json_each(items.metadata) AS pair"
     ordered_join: ClassVar[str] = "CROSS JOIN"
 

@@ -22,11 +22,11 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Filters, NodeSummary, Space
-from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
+from fourfold.model import NO_FILTERS, Filters, Space
+from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
-from fourfold.storage.sql import files, graph, queue
+from fourfold.storage.sql import files, queue
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.reading import GraphReader, ItemReader
 from fourfold.storage.sqlite import connections, namespaces, vectors
@@ -265,7 +265,7 @@ class SqliteGraph(GraphReader):
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         links = self._at.links
-        return graph.named(self._at.db, self._at.ns, names) if links is None else links.named(names)
+        return super().named(names) if links is None else links.named(names)
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         links = self._at.links
@@ -278,19 +278,8 @@ class SqliteGraph(GraphReader):
     def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
         links = self._at.links
         if links is None:
-            return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
+            return super().walk(strengths, filters, limit, mentions)
         return links.walk(strengths, self._at.allowed(filters), limit, mentions)
-
-    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
-        sql = (
-            "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? "  # noqa: S608  (our own clauses)
-            f"{'' if among is None else f'AND id {Connection.any_id} '}AND (? = '' OR EXISTS "
-            "(SELECT 1 FROM names WHERE node = nodes.id AND instr(names.folded, ?) > 0)) "
-            "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
-        )
-        db = self._at.db
-        chosen = () if among is None else (db.ids(among),)
-        return [NodeSummary(*row) for row in db.rows(sql, self._at.ns, *chosen, like, like, limit, offset)]
 
 
 class SqliteTags:
