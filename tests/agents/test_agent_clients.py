@@ -142,7 +142,7 @@ def test_a_snippet_is_what_is_written(home: Path) -> None:
 def test_names_of_clients_and_of_the_option_agree() -> None:
     from typing import get_args
 
-    from fourfold.cli.mcp import ForClient
+    from fourfold.cli.serve import ForClient
 
     assert get_args(get_args(ForClient)[0]) == tuple(CLIENTS) == get_args(ClientName)
     assert all(isinstance(client, Client) for client in CLIENTS.values())

@@ -23,7 +23,7 @@ from fourfold.cli.main import main
 from fourfold.errors import Conflict
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
-from fourfold.serve.http import idempotency, judged_files, models
+from fourfold.serve.http import judged_files, models, operation
 from fourfold.serve.http.app import OPERATIONS
 
 pytestmark = pytest.mark.spec("C9")
@@ -250,7 +250,7 @@ def test_a_request_that_failed_may_be_sent_again_with_its_key(client: httpx.Clie
 def test_every_operation_that_writes_carries_a_keyed_request_out_once() -> None:
     for route in OPERATIONS:
         taken = [dependency.call for dependency in route.dependant.dependencies]
-        assert (idempotency._once in taken) == route.writes, route.path
+        assert (operation._once in taken) == route.writes, route.path
 
 
 @pytest.fixture

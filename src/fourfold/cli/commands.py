@@ -41,7 +41,7 @@ COMMANDS: Final = {
     "index": Place("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
     "embed": Place("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
     "search": Place("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
-    "retrieve": Place("fourfold.cli.retrieve:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
+    "retrieve": Place("fourfold.cli.search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
     "why": Place("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
     "tags": Place("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),
     "namespaces": Place("fourfold.cli.upkeep:namespaces", "List the namespaces and how many items each has."),
@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "config": Place("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
     "check": Place("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
     "serve": Place("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
-    "mcp": Place("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
+    "mcp": Place("fourfold.cli.serve:app", "Serve the memory to an agent over MCP."),
     "hook": Place("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
     "repair": Place("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "scan-secrets": Place("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
@@ -64,7 +64,7 @@ COMMANDS: Final = {
     "eval": Place("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
     "tune": Place("fourfold.cli.tuning:tune", "Try other weights on such questions, and tune auto."),
     "presets": Place("fourfold.cli.tuning:presets", "List or remove tuned presets."),
-    "completion": Place("fourfold.cli.completion:completion", "Print the completion script of a shell."),
+    "completion": Place("fourfold.cli.main:completion", "Print the completion script of a shell."),
     "demo": Place("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }
 

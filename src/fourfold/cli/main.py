@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn
 
 import click
 
-from fourfold.cli.commands import COMMANDS, HELP, Lazy, global_options
+from fourfold.cli.commands import COMMANDS, HELP, Lazy, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.cli.session import Globals
 from fourfold.errors import FourfoldError, RequestError, WorldError
@@ -49,6 +49,13 @@ app: Final = Lazy(
     no_args_is_help=True,
     context_settings=HELP,
 )
+
+
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], argument(metavar="bash|zsh|fish")]) -> None:
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+    click.echo(kinds[shell](app, {}, "fourfold", "_FOURFOLD_COMPLETE").source())
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

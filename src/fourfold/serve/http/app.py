@@ -28,9 +28,9 @@ from fourfold.serve.http import (
     store_routes,
 )
 from fourfold.serve.http.answers import Problem
+from fourfold.serve.http.judged_files import own_path
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.operation import Operation, Shared, reply
-from fourfold.serve.http.own_files import own_path
 from fourfold.serve.http.problems import problem
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.offers import Level

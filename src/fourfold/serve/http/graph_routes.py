@@ -10,9 +10,8 @@ from starlette.responses import Response
 from fourfold.errors import NotFound
 from fourfold.model import Edge, Node
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.item_routes import item_id
-from fourfold.serve.http.operation import InNamespace, Operations, page_of, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, page_of, reply
 from fourfold.serve.http.paging import next_offset, offset_of
 from fourfold.serve.http.search_routes import NS
 from fourfold.wire import encode

@@ -21,8 +21,7 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.idempotency import OnlyOnce
-from fourfold.serve.http.operation import InNamespace, Operations, page_of, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, page_of, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS

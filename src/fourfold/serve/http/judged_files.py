@@ -1,14 +1,14 @@
-"""Judgements of results in files, one folder for each namespace: queries.jsonl and qrels.tsv, as in BEIR."""
+"""Judgements of results in files of the server: for each namespace a folder in BEIR layout."""
 
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from fourfold import owner_only
-from fourfold.config import Settings
-from fourfold.serve.http.own_files import own_folder, own_path
+from fourfold import addresses, owner_only
+from fourfold.config import Settings, default_store
 from fourfold.text.secrets import masked, masks_in
 from fourfold.wire import dumps
 
@@ -19,8 +19,17 @@ Judged = dict[str, dict[str, int]]
 """The relevance of items (id or key:K) for each query."""
 
 
+def own_path(settings: Settings) -> Path:
+    """The folder of the server's own files: in that of the store, or in the user's data folder for a remote store."""
+    store = settings.store
+    if store is not None and addresses.is_address(store):
+        return default_store() / f"http-{sha256(addresses.shown(store).encode()).hexdigest()[:16]}"
+    return (default_store() if store is None else Path(store).expanduser()) / "http"
+
+
 def folder_of(settings: Settings, namespace: str) -> Path:
-    return own_folder(settings) / "judgements" / owner_only.file_name(namespace)
+    owner_only.make_folder(own_path(settings))
+    return own_path(settings) / "judgements" / owner_only.file_name(namespace)
 
 
 def read(folder: Path) -> Judged:

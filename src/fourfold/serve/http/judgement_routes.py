@@ -20,9 +20,8 @@ from fourfold.memory import Memory
 from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.serve.http import answers, judged_files, models
-from fourfold.serve.http.idempotency import OnlyOnce
 from fourfold.serve.http.judged_files import Judged
-from fourfold.serve.http.operation import InNamespace, Operations, download, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, download, reply
 from fourfold.serve.http.paging import every_item
 from fourfold.serve.http.search_routes import NS
 from fourfold.wire import dumps

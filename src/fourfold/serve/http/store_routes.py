@@ -14,8 +14,7 @@ from fourfold.engine import keyed
 from fourfold.errors import NoAccess
 from fourfold.serve.auth import grant
 from fourfold.serve.http import answers, metrics
-from fourfold.serve.http.idempotency import OnlyOnce
-from fourfold.serve.http.operation import File, InNamespace, Operations, Store, download, reply, shared
+from fourfold.serve.http.operation import File, InNamespace, OnlyOnce, Operations, Store, download, reply, shared
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.sessions import visible_status
 

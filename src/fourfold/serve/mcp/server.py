@@ -27,9 +27,7 @@ from fourfold.serve.mcp.answers import (
     within,
 )
 from fourfold.serve.mcp.arguments import small_schema, with_known_names, with_options
-from fourfold.serve.mcp.graph_tools import GraphTools
 from fourfold.serve.mcp.offers import OFFERS, Level, offers
-from fourfold.serve.mcp.search_tools import SearchTools
 from fourfold.serve.mcp.tools import Tools
 from fourfold.serve.sessions import Sessions, require
 
@@ -71,9 +69,9 @@ class Server(MCPServer[None]):
     def offer(self, sessions: Sessions, level: Level) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {}
         self._writing = {offer.name for offer in OFFERS if offer.writes}
-        rooms = (SearchTools(sessions), Tools(sessions), GraphTools(sessions))
+        tools = Tools(sessions)
         for offer in offers(level):
-            (tool,) = (with_options(getattr(room, offer.name)) for room in rooms if hasattr(room, offer.name))
+            tool = with_options(getattr(tools, offer.name))
             self._parameters[offer.name] = inspect.signature(tool).parameters
             self.add_tool(
                 tool,

@@ -1,19 +1,20 @@
-"""The tools that keep memories: thin adapters over `AsyncMemory`."""
+"""The tools: thin adapters over `AsyncMemory`."""
 
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp_types import CallToolResult
 from pydantic import Field
 
 from fourfold.engine.expiry import in_future
 from fourfold.errors import InvalidQuery
-from fourfold.limits import ANSWER_ROWS
-from fourfold.model import Filters, Item, ItemPatch, NewItem
-from fourfold.serve.arguments import Flag, Integer, Number, moment
+from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
+from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
+from fourfold.retrieval import SearchResponse
+from fourfold.serve.arguments import Flag, Integer, Number, moment, refuse_folders
 from fourfold.serve.budget import Form, check_budget
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
@@ -23,14 +24,32 @@ from fourfold.serve.mcp.answers import (
     item_forms,
     left_out,
     listed_forms,
+    neighbor_forms,
+    node_form,
     page_answer,
     raw_answer,
     raw_forms,
+    search_answer,
     status_form,
     stored_form,
+    why_answer,
     within,
 )
-from fourfold.serve.mcp.arguments import Id, ItemId, ItemIds, Limit, Namespace, Offset, Sources, accepted, check_rows
+from fourfold.serve.mcp.arguments import (
+    Id,
+    ItemId,
+    ItemIds,
+    Limit,
+    MaxTokens,
+    Namespace,
+    Namespaces,
+    Offset,
+    Options,
+    Query,
+    Sources,
+    accepted,
+    check_rows,
+)
 from fourfold.serve.sessions import Sessions
 from fourfold.wire import encode
 
@@ -42,9 +61,111 @@ _READ_ITEMS = 10
 """Maximum number of items per call, since a text may have a megabyte."""
 
 
+Weight = Annotated[Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
+
+
 class Tools:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+
+    # ------------------------------------------------------------ searching
+
+    async def hybrid_search(
+        self,
+        query_text: Query,
+        filters: Filters,
+        options: Annotated[
+            Options,
+            *("vector", "top_k", "weights", "fusion", "preset", "alpha", "k", "rerank", "time", "min_confidence"),
+            *("explain", "history", "as_of", "source_weights"),
+        ],
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        return await self._answered(namespace, query_text, filters, options, max_tokens)
+
+    async def semantic_search(
+        self,
+        query_text: Query,
+        filters: Filters,
+        options: Annotated[Options, "vector", "top_k", "min_confidence", "explain"],
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        return await self._answered(namespace, query_text, filters, {**options, "only": ["semantic"]}, max_tokens)
+
+    async def full_text_search(
+        self,
+        query_text: Query,
+        filters: Filters,
+        options: Annotated[Options, "top_k", "min_confidence", "explain"],
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        return await self._answered(namespace, query_text, filters, {**options, "only": ["keyword"]}, max_tokens)
+
+    async def _answered(
+        self, namespace: str | None, text: str, filters: Filters, options: Mapping[str, Any], max_tokens: int | None
+    ) -> CallToolResult:
+        budget = _budget(max_tokens)
+        response = await self._searched(namespace, text, filters=filters, **options)
+        explain = options.get("explain", False)
+        return answer(search_answer(response, response.results, budget, explain=explain, page={}))
+
+    async def retrieve_memory(
+        self,
+        query: Query,
+        filters: Filters,
+        options: Annotated[Options, "min_confidence", "explain"],
+        page: Annotated[Integer, Field(json_schema_extra={"minimum": 1})] = 1,
+        page_size: Annotated[
+            Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
+        ] = 10,
+        alpha: Annotated[
+            Number | None,
+            Field(
+                description="1 is vectors only (no hybrid search), 0 is tags only. Leave out.",
+                json_schema_extra={"minimum": 0, "maximum": 1},
+            ),
+        ] = None,
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        if page < 1 or not 1 <= page_size <= TOP_K or page * page_size > TOP_K:
+            raise InvalidQuery(f"page {page} of {page_size}", f"Pages start at 1; there are {TOP_K} results at most")
+        budget = _budget(max_tokens)
+        response = await self._searched(
+            namespace,
+            query,
+            preset="memories",
+            alpha=alpha,
+            top_k=TOP_K,
+            filters=filters,
+            **options,
+        )
+        total, start = len(response.results), (page - 1) * page_size
+        facts: Mapping[str, Json] = {
+            "page": page,
+            "page_size": page_size,
+            "total": total,
+            "has_more": start + page_size < total,
+        }
+        shown = response.results[start : start + page_size]
+        explain = options.get("explain", False)
+        return answer(search_answer(response, shown, budget, explain=explain, page=facts))
+
+    async def explain_result(self, id: ItemId, query_text: Query, namespace: Namespace = None) -> CallToolResult:
+        why = await (await self._sessions.memory(namespace)).why(id, query_text)
+        return answer(why_answer(why, query_text))
+
+    async def _searched(self, namespace: str | None, text: str, **options: Any) -> SearchResponse:
+        """Searches one or more namespaces, each of which the caller must be allowed to use."""
+        refuse_folders(options.get("rerank"))
+        names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
+        memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
+        return await memories[0].search(text, namespaces=[memory.namespace for memory in memories], **options)
+
+    # ------------------------------------------------------------ keeping memories
 
     async def store_memory(
         self,
@@ -79,7 +200,7 @@ class Tools:
         in_future(new.expires_at)
         # The agent may search for it at once in other words, so it waits for the vector.
         memory = await self._sessions.memory(namespace)
-        return _answered(await memory.add(new, wait=True))
+        return _stored(await memory.add(new, wait=True))
 
     async def get_memory(
         self,
@@ -143,7 +264,7 @@ class Tools:
             return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
         if undo:
             return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
-        return _answered(await memory.update(id, replace(patch, source="agent"), wait=True))
+        return _stored(await memory.update(id, replace(patch, source="agent"), wait=True))
 
     async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
         deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
@@ -238,10 +359,84 @@ class Tools:
             content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
         )
         memory = await self._sessions.memory(namespace)
-        return _answered(await memory.add(new, wait=True))
+        return _stored(await memory.add(new, wait=True))
+
+    # ------------------------------------------------------------ the graph
+
+    async def link(
+        self,
+        source: Annotated[str, Field(description="A person, a project, the title of a memory.")],
+        relation: Annotated[str, Field(description="Such as works on.")],
+        target: Annotated[str, Field(description="Another name.")],
+        weight: Weight = 1.0,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        edge = await (await self._sessions.memory(namespace)).add_edge(source, relation, target, weight)
+        form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
+        return answer({"status": "success", **form})
+
+    async def graph_add_node(
+        self,
+        name: Annotated[str, Field(description="What it is called.")],
+        label: Annotated[str, Field(description="Such as person. A name is unique within a label.")] = "entity",
+        aliases: Annotated[list[str] | None, Field(description="Other names.")] = None,
+        properties: Annotated[dict[str, Any] | None, Field(description="Anything else, as JSON.")] = None,
+        item_id: Annotated[Id | None, Field(description="The memory that describes it.")] = None,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        memory = await self._sessions.memory(namespace)
+        node = await memory.add_node(name, label, aliases or (), properties, item_id)
+        return answer({"status": "success", "node": node_form(node)})
+
+    async def graph_add_edge(
+        self,
+        source: Annotated[str, Field(description="A node's name; made if it does not exist.")],
+        relation: Annotated[str, Field(description="The type of the edge.")],
+        target: Annotated[str, Field(description="A node's name; made if it does not exist.")],
+        weight: Weight = 1.0,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        return await self.link(source, relation, target, weight, namespace)
+
+    async def graph_query_neighbors(
+        self,
+        name: Annotated[str, Field(description="The node to start from.")],
+        depth: Annotated[
+            Integer,
+            Field(description="Steps.", json_schema_extra={"minimum": 1, "maximum": NEIGHBOR_DEPTH}),
+        ] = 1,
+        direction: Annotated[Literal["both", "out", "in"], Field(description="Which edges to follow.")] = "both",
+        relation: Annotated[str | None, Field(description="Only edges of this type.")] = None,
+        label: Annotated[str | None, Field(description="Which node, if several have the name.")] = None,
+        limit: Limit = 20,
+        offset: Offset = 0,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        check_rows(limit, offset)
+        memory = await self._sessions.memory(namespace)
+        found = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
+        forms = [neighbor_forms(neighbor) for neighbor in found]
+        return answer(page_answer("neighbors", forms, found.total, offset, SEARCH_TOKENS))
+
+    async def graph_find_path(
+        self,
+        start: Annotated[str, Field(description="A node's name.")],
+        goal: Annotated[str, Field(description="A node's name.")],
+        max_depth: Annotated[
+            Integer,
+            Field(description="The longest path.", json_schema_extra={"minimum": 1, "maximum": PATH_DEPTH}),
+        ] = PATH_DEPTH,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        edges = await (await self._sessions.memory(namespace)).path(start, goal, max_depth)
+        return answer({"status": "success", "found": bool(edges), "edges": [encode(edge) for edge in edges]})
 
 
-def _answered(item: Item) -> CallToolResult:
+def _budget(max_tokens: int | None) -> int:
+    return check_budget(SEARCH_TOKENS if max_tokens is None else max_tokens)
+
+
+def _stored(item: Item) -> CallToolResult:
     return answer({"status": "success", "item": {**stored_form(item), **encode(item, ("similar",))}})
 
 
