@@ -6,13 +6,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import apsw
 import pytest
 from engine_support import Opener, ids
 
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.transaction import SqliteLinkRows
 
@@ -38,7 +38,7 @@ def test_no_transaction_links_very_many_items(memory: Memory, monkeypatch: pytes
     write = Database.write
 
     @contextmanager
-    def counted(self: Database) -> Generator[apsw.Connection]:
+    def counted(self: Database) -> Generator[Connection]:
         with write(self) as db:
             before = db.total_changes()
             yield db

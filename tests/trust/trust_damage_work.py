@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
 from engine_support import WordEmbedder
 
 from fourfold.index.segment_files import read_manifest
@@ -21,6 +20,7 @@ from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space
 from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
 
@@ -422,7 +422,7 @@ def _again(home: Path, work: Path) -> Problems:
 
 def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     """Reasons why a search could not use the published index; `behind`: the index may lack changes."""
-    db = apsw.Connection(str(work / "fourfold.db"))
+    db = Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
     last = changes.last_change(db, int(OURS))
     db.close()

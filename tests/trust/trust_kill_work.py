@@ -31,6 +31,7 @@ from fourfold.index import publish
 from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
@@ -83,7 +84,7 @@ def _watch(marks: mmap.mmap, said: Journal) -> None:
     write = Database.write
 
     @contextmanager
-    def watched(self: Database) -> Generator[apsw.Connection]:
+    def watched(self: Database) -> Generator[Connection]:
         try:
             with write(self) as db:
                 marks[TRANSACTION] = 1

@@ -104,8 +104,8 @@ def _small(publish_every: int, **others: Any) -> Tuning:
 
 
 _SMALL: Patches = {
-    "fourfold.storage.linking._READ_NAMES": 2,
-    "fourfold.storage.linking._PAGE_ITEMS": 5,
+    "fourfold.storage.sql.linking._READ_NAMES": 2,
+    "fourfold.storage.sql.linking._PAGE_ITEMS": 5,
     "fourfold.limits.HUB": 3,
 }
 """Limits of store and oracle, small enough for a few items to reach every branch."""
