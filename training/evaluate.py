@@ -10,63 +10,54 @@ import json
 import math
 import tarfile
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
-from encoder import DEVICE, Encoder, Rows, embed, from_bert
-from teachers import read_weights
-from texts import fold
+from data import END, WINDOW_TOKENS, Texts
+from encoder import DEVICE, Encoder, embed, from_bert, with_translations
+from teachers import WORDS, read_weights
+from texts import PREFIXES, fold
 from torch import Tensor
-from vocabulary import WINDOW_TOKENS, tokenizer
+from vocabulary import tokenizer
 
 DEPTH, STEP = 10, 200
 
 
 class Model:
-    """An encoder with its tokenizer and prefixes."""
+    """An encoder with its tokenizer; `plain` reads neither prefixes nor folded umlauts (MiniLM, gte)."""
 
-    def __init__(
-        self,
-        pieces: list[str],
-        encoder: Encoder,
-        words: Tensor,
-        query: str = "query: ",
-        passage: str = "passage: ",
-        folds: bool = True,
-    ) -> None:
+    def __init__(self, pieces: list[str], encoder: Encoder, *, plain: bool = False) -> None:
         self._split = tokenizer(pieces)
-        self._split.no_truncation()
-        self._encoder, self._words = encoder.to(DEVICE, torch.bfloat16).eval(), words.to(DEVICE)
-        self._fold = fold if folds else str
-        self._prefixes = query, passage
+        self._encoder = encoder.to(DEVICE).eval()
+        self._fold = str if plain else fold
+        self._prefixes = ("", "") if plain else PREFIXES
 
     def queries(self, texts: list[str]) -> Tensor:
-        return embed(
-            self._encoder, self._words, Rows.of([ids[:WINDOW_TOKENS] for ids in self._ids(self._prefixes[0], texts)])
-        )
+        rows = self._ids(self._prefixes[0], texts)
+        return self._vectors([ids if len(ids) <= WINDOW_TOKENS else [*ids[: WINDOW_TOKENS - 1], END] for ids in rows])
 
     def passages(self, texts: list[str]) -> tuple[Tensor, Tensor]:
         """The vectors of all windows, and the text of each."""
         head = len(self._split.encode(self._prefixes[1]).ids) - 1
+        room = WINDOW_TOKENS - head - 1
         windows, owners = [], []
         for number, ids in enumerate(self._ids(self._prefixes[1], texts)):
-            if len(ids) <= WINDOW_TOKENS:
-                windows.append(ids)
-                owners.append(number)
-                continue
             body = ids[head:-1]
-            room = WINDOW_TOKENS - head - 1
             for start in range(0, max(1, len(body) - room + STEP), STEP):
-                windows.append(np.concatenate([ids[:head], body[start : start + room], ids[-1:]]))
+                windows.append([*ids[:head], *body[start : start + room], END])
                 owners.append(number)
-        return embed(self._encoder, self._words, Rows.of(windows)), torch.tensor(owners)
+        return self._vectors(windows), torch.tensor(owners)
 
-    def _ids(self, prefix: str, texts: list[str]) -> list[np.ndarray]:
-        return [
-            np.array(each.ids, np.int32)
-            for each in self._split.encode_batch([self._fold(prefix + text) for text in texts])
-        ]
+    def _ids(self, prefix: str, texts: list[str]) -> list[list[int]]:
+        return [each.ids for each in self._split.encode_batch([self._fold(prefix + text) for text in texts])]
+
+    def _vectors(self, rows: list[list[int]]) -> Tensor:
+        lengths = np.array([len(row) for row in rows])
+        ids = np.fromiter(chain.from_iterable(rows), np.int32)
+        unused = np.zeros(len(rows), np.int8)
+        return embed(self._encoder, Texts(ids, np.cumsum(lengths) - lengths, lengths, unused, unused)).float().cpu()
 
 
 def collection(path: Path) -> tuple[list[dict], list[dict], dict[str, dict[str, float]]]:
@@ -132,13 +123,13 @@ def main() -> None:
     parser.add_argument("collections", type=Path, nargs="*", default=[])
     parser.add_argument("--german", type=Path)
     parser.add_argument("--plain", action="store_true", help="no prefixes and no folding: MiniLM, gte")
-    parser.add_argument("--start", type=Path, help="other word vectors")
+    parser.add_argument("--translations", type=Path, help="start vectors for the pieces that the weights lack")
     options = parser.parse_intermixed_args()
     pieces = options.vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
-    encoder, words = from_bert(read_weights(options.weights))
-    if options.start:
-        words = torch.from_numpy(np.load(options.start).astype(np.float32))
-    model = Model(pieces, encoder, words, "", "", False) if options.plain else Model(pieces, encoder, words)
+    weights = read_weights(options.weights)
+    if options.translations:
+        weights[WORDS] = with_translations(weights[WORDS], len(pieces), dict(np.load(options.translations)))
+    model = Model(pieces, from_bert(weights), plain=options.plain)
     if options.german:
         print("everyday German:", *everyday(model, options.german))
     figures = {}

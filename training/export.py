@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 from teachers import read_weights
-from texts import fold, prefix_of
+from texts import PREFIXES, fold
 
 from fourfold.embed.wordpiece import WordPiece
 
@@ -61,7 +61,8 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     options = parser.parse_args()
     weights = read_weights(options.weights)
-    texts = [prefix_of(text) + fold(text) for text in CALIBRATION.read_text("utf-8").splitlines()]
+    lines = CALIBRATION.read_text("utf-8").splitlines()
+    texts = [PREFIXES[number % 2] + fold(line) for number, line in enumerate(lines)]
     rows = WordPiece(options.vocabulary.read_bytes(), TOKENS).encode(texts)
     plain = session(Builder(weights, None).model())
     content = Builder(weights, ranges(plain, rows)).model()

@@ -1,71 +1,70 @@
 """Computes what the student learns: one vector per English text, made of the vectors of several teachers.
 
-    python training/targets.py OUT E5.onnx GTE.onnx MINILM.onnx
+    python training/targets.py OUT E5 GTE MINILM
 
 Each teacher's vectors are centred and scaled so that their similarities spread alike, weighted, joined, reduced to 384
-dimensions by PCA, and turned towards the basis of the last teacher, which the student starts from.
+dimensions by PCA, and turned towards the basis of one teacher, which the student starts from.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from pathlib import Path
 
+import data
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from encoder import DEVICE, Rows, embed, from_bert
+from encoder import DEVICE, WIDTH, embed, from_bert
 from teachers import read_weights
+from torch import Tensor
 
 WEIGHTS = (1.0, 0.8, 0.3)
-FITTED = 60_000
-COMPARED = 4_000
+COMPARED = 6_000
+FITTED = 400_000
 PREFIX = slice(1, 3)
 """The tokens of the prefix, which only the first teacher was trained with."""
 
 
-def scale(vectors: torch.Tensor, weight: float) -> torch.Tensor:
+def scale(vectors: Tensor, weight: float) -> Tensor:
     """The factor that gives similarities of different texts the standard deviation `weight`."""
-    similarities = vectors[:COMPARED] @ vectors[:COMPARED].T
-    apart = similarities[~torch.eye(len(similarities), dtype=torch.bool)]
+    some = vectors[torch.randperm(len(vectors), generator=torch.Generator().manual_seed(1))[:COMPARED].to(DEVICE)]
+    similarities = some.float() @ some.float().T
+    apart = similarities[~torch.eye(len(similarities), dtype=torch.bool, device=DEVICE)]
     return (weight / apart.std()).sqrt()
 
 
 def main() -> None:
-    folder, *teachers = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("teachers", type=Path, nargs=3)
+    parser.add_argument("--turn", type=int, default=2, help="the teacher whose basis the vectors are turned towards")
+    options = parser.parse_args()
     began = time.time()
-    stored = np.load(folder / "texts.npz")
-    rows = Rows(stored["teacher"], stored["teacher_ends"])
-    parts = []
-    for number, (path, weight) in enumerate(zip(teachers, WEIGHTS, strict=True)):
-        kept = folder / f"teacher-{number}.npy"
-        if kept.exists():
-            vectors = torch.from_numpy(np.load(kept)).float()
-        else:
-            encoder, words = from_bert(read_weights(path))
-            encoder.to(DEVICE, torch.bfloat16).eval()
-            print(f"[{time.time() - began:6.0f}] {path.name}", flush=True)
-            vectors = embed(encoder, words.to(DEVICE), rows, skip=PREFIX if number else None)
-            np.save(kept, vectors.half().numpy())
-        mean = vectors.mean(0)
-        vectors -= mean
-        factor = scale(vectors[torch.randperm(len(vectors), generator=torch.Generator().manual_seed(1))], weight)
-        parts.append(vectors * factor)
-    start = functional.normalize(parts[-1], dim=-1)
-    joined = torch.cat(parts, 1)
-    del parts
-    values, basis = torch.linalg.eigh((joined.T @ joined).double())
-    print("kept by PCA", float(values[-384:].sum() / values.sum()))
-    reduced = functional.normalize(joined @ basis[:, -384:].float(), dim=-1)
-    left, _, right = torch.linalg.svd((reduced.T @ start).double())
-    np.save(folder / "targets.npy", (reduced @ (left @ right).float()).half().numpy())
-    print(
-        "targets",
-        reduced.shape,
-        "cosine to the last teacher",
-        float(((reduced @ (left @ right).float()) * start).sum(1).mean()),
-    )
+    texts = data.read(options.folder, seed=1, teachers=True)
+    print(f"[{time.time() - began:6.1f}] texts {len(texts.lengths)} tokens {len(texts.ids)}", flush=True)
+    parts: list[Tensor] = []
+    for number, (path, weight) in enumerate(zip(options.teachers, WEIGHTS, strict=True)):
+        encoder = from_bert(read_weights(path)).to(DEVICE).eval()
+        vectors = embed(encoder, texts, skip=PREFIX if number else None)
+        vectors -= vectors.float().mean(0).to(vectors.dtype)
+        parts.append(vectors * scale(vectors, weight).to(vectors.dtype))
+        print(f"[{time.time() - began:6.1f}] {path.name}", flush=True)
+    draw = torch.randperm(len(parts[0]), generator=torch.Generator().manual_seed(2))[:FITTED].to(DEVICE)
+    some = torch.cat([part[draw] for part in parts], 1).double()
+    values, basis = torch.linalg.eigh(some.T @ some)
+    print("kept by PCA", float(values[-WIDTH:].sum() / values.sum()))
+    reduced = functional.normalize(some @ basis[:, -WIDTH:], dim=-1)
+    left, _, right = torch.linalg.svd(reduced.T @ functional.normalize(parts[options.turn][draw].double(), dim=-1))
+    turned = (basis[:, -WIDTH:] @ left @ right).float()
+    targets = np.empty((len(texts.lengths), WIDTH), np.float16)
+    for start in range(0, len(targets), FITTED):
+        joined = torch.cat([part[start : start + FITTED] for part in parts], 1).float()
+        targets[start : start + FITTED] = functional.normalize(joined @ turned, dim=-1).half().cpu().numpy()
+    np.save(options.folder / "targets.npy", targets)
+    broken = int((~np.isfinite(targets).all(1)).sum())
+    print(f"[{time.time() - began:6.1f}] targets {targets.shape}, {broken} not finite")
 
 
 if __name__ == "__main__":

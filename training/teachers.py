@@ -11,8 +11,6 @@ from onnx import numpy_helper
 Weights = dict[str, np.ndarray]
 
 WORDS = "embeddings.word_embeddings.weight"
-PIECES = 30_522
-"""Pieces of BERT's vocabulary, which the teachers read; ours begins with them."""
 PLACES, WIDTH = 512, 384
 
 

@@ -5,41 +5,18 @@ from __future__ import annotations
 import lzma
 import random
 import unicodedata
-import zlib
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 LANGUAGES = (
-    "de",
-    "fr",
-    "es",
-    "it",
-    "pt",
-    "nl",
-    "pl",
-    "ru",
-    "sv",
-    "da",
-    "nb",
-    "cs",
-    "ro",
-    "uk",
-    "tr",
-    "hu",
-    "fi",
-    "el",
-    "ca",
-)
+    "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "sv", "da", "nb", "cs", "ro", "uk", "tr", "hu", "fi", "el", "ca",
+)  # fmt: skip
 PREFIXES = ("query: ", "passage: ")
 FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "SS"})
 COPYLEFT = frozenset({"ding", "mo", "ddtp"})
 """Sources of `pairs-*` whose licences are copyleft or differ by package."""
 SHARE_ALIKE = frozenset({"mkqa", "xsid"})
-PARAGRAPH_SENTENCES = (2, 3, 4, 6, 8)
-LEAST_WORDS = 5
-"""Of a sentence that becomes part of a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +34,6 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", text).translate(FOLDED)
 
 
-def prefix_of(english: str) -> str:
-    """Half of the texts are learnt as questions, half as passages; a text and its translations as the same."""
-    return PREFIXES[zlib.crc32(english.encode()) & 1]
-
-
 def lines(path: Path) -> Iterator[str]:
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -77,9 +49,9 @@ def pairs(folder: Path, *, permissive: bool = False) -> dict[str, list[Pair]]:
         for path in sorted(folder.glob(f"pairs-*/{language}.tsv.xz")):
             for line in lines(path):
                 source, english, other = line.split("\t")
-                known = english.lower(), other.lower()
-                if known not in seen and not (permissive and source in COPYLEFT | SHARE_ALIKE):
-                    seen.add(known)
+                text = english.lower(), other.lower()
+                if text not in seen and not (permissive and source in COPYLEFT | SHARE_ALIKE):
+                    seen.add(text)
                     rows.append(Pair(language, source, english, other))
         found[language] = rows
     return found
@@ -92,25 +64,11 @@ def words(folder: Path, language: str = "de") -> Iterator[Pair]:
         yield Pair(language, source, english, other)
 
 
-def english(folder: Path) -> list[str]:
-    return list(dict.fromkeys(line for path in sorted(folder.glob("english/*.xz")) for line in lines(path) if line))
-
-
-def paragraphs(rows: list[Pair], seed: int) -> list[Pair]:
-    """Join neighbouring sentences of one source, so that the encoder also reads longer texts of every language."""
+def english(folder: Path, passages: int, seed: int) -> list[str]:
+    """Read English texts without translation, and at most `passages` long ones of each file, in random order."""
+    whole = list(dict.fromkeys(line for path in sorted(folder.glob("english/*.xz")) for line in lines(path) if line))
     draw = random.Random(seed)
-    sources: defaultdict[str, list[Pair]] = defaultdict(list)
-    for row in rows:
-        if len(row.other.split()) >= LEAST_WORDS:
-            sources[row.source].append(row)
-    joined: list[Pair] = []
-    for source, sentences in sources.items():
-        start = 0
-        while start < len(sentences):
-            part = sentences[start : start + draw.choice(PARAGRAPH_SENTENCES)]
-            start += len(part)
-            if len(part) > 1:
-                joined.append(
-                    Pair(part[0].language, source, ". ".join(p.english for p in part), ". ".join(p.other for p in part))
-                )
-    return joined
+    for path in sorted(folder.glob("passages/*.xz")):
+        rows = [line for line in lines(path) if line]
+        whole += draw.sample(rows, min(len(rows), passages))
+    return whole

@@ -26,7 +26,7 @@ SENTENCES = (
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(TRAINING))
-    for name in ("texts", "vocabulary"):
+    for name in ("data", "texts", "vocabulary"):
         sys.modules.pop(name, None)
     return TRAINING
 
@@ -45,8 +45,8 @@ def test_pieces_are_translated_to_the_words_they_occur_with() -> None:
 
 @pytest.mark.usefixtures("training")
 def test_the_product_cuts_texts_into_the_pieces_that_were_trained() -> None:
-    from texts import Pair, fold, prefix_of
-    from vocabulary import encode, new_pieces, tokenizer
+    from texts import PREFIXES, Pair, fold
+    from vocabulary import bodies, new_pieces, tokenizer
 
     known = BASE.read_text("utf-8").removesuffix("\n").split("\n")
     pairs: dict[str, list[Pair]] = {}
@@ -54,9 +54,58 @@ def test_the_product_cuts_texts_into_the_pieces_that_were_trained() -> None:
         pairs.setdefault(language, []).extend([Pair(language, "test", english, other)] * 5)
     pieces = known + new_pieces(pairs, known, 1.0)
     assert {"nachtzug", "большои"} <= set(pieces[len(known) :])
-    texts = [prefix_of(english) + fold(other) for _, english, other in SENTENCES]
-    trained = [ids.tolist() for ids in encode(tokenizer(pieces), texts)]
+    texts = [PREFIXES[0] + fold(other) for *_, other in SENTENCES]
+    trained = [[101, *ids.tolist(), 102] for ids in bodies(tokenizer(pieces), texts).rows()]
     assert WordPiece("\n".join(pieces).encode(), 256).encode(texts) == trained
+
+
+@pytest.fixture
+def stored(training: Path, tmp_path: Path) -> tuple[Path, list[str]]:
+    """Two sentences with translations, and a passage longer than a window, as `prepare.py` writes them."""
+    import data
+    from texts import fold
+    from vocabulary import bodies, tokenizer
+
+    pieces = [*BASE.read_text("utf-8").removesuffix("\n").split("\n"), "nachtzug", "##burg"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    split = tokenizer(pieces)
+    english = ["The night train to Hamburg is late.", "It leaves at nine o'clock from platform two", "word " * 400]
+    others = ["Der Nachtzug nach Hamburg ist verspätet.", "Er fährt um neun Uhr von Gleis zwei ab"]
+    data.write(
+        tmp_path / "texts.npz",
+        {"english": bodies(split, english), "other": bodies(split, [fold(text) for text in others])},
+        {"meaning": np.array([0, 1]), "language": np.ones(2, np.int8), "source": np.zeros(2, np.int8)},
+    )
+    return tmp_path, pieces
+
+
+def read(folder: Path, pieces: list[str], *, teachers: bool) -> tuple[list[str], list[int]]:
+    import data
+
+    texts = data.read(folder, 1, teachers=teachers)
+    rows = [texts.ids[start : start + length] for start, length in zip(texts.starts, texts.lengths, strict=True)]
+    return [" ".join(pieces[each] for each in row) for row in rows], texts.meaning.tolist()
+
+
+def test_teachers_read_english_sentences_and_paragraphs_in_the_pieces_of_bert(stored: tuple[Path, list[str]]) -> None:
+    texts, meanings = read(*stored, teachers=True)
+    bodies = [text.split(" : ", 1)[1] for text in texts]
+    assert meanings == [0, 1, 2, 3]
+    assert bodies[0] == "the night train to hamburg is late . [SEP]"
+    assert bodies[3] == "the night train to hamburg is late . it leaves at nine o ' clock from platform two [SEP]"
+    assert len(texts[2].split()) == 256
+    assert texts[2].endswith("word [SEP]")
+    assert {text.split()[1] for text in texts} <= {"query", "passage"}
+
+
+def test_the_student_reads_translations_with_the_prefix_of_what_they_mean(stored: tuple[Path, list[str]]) -> None:
+    texts, meanings = read(*stored, teachers=False)
+    assert meanings == [0, 1, 2, 3, 0, 1, 3]
+    assert "der nachtzug" in texts[4]
+    whole = texts[6].replace(" ##", "").split(" : ")[1]
+    assert whole == "der nachtzug nach hamburg ist verspaetet . er faehrt um neun uhr von gleis zwei ab [SEP]"
+    for text, meaning in zip(texts, meanings, strict=True):
+        assert text.split()[1] == texts[meaning].split()[1]
 
 
 @pytest.mark.usefixtures("training")
