@@ -124,6 +124,8 @@ class Member(NamedTuple):
 
 
 _hints: Final = cache(get_type_hints)
+Count: Final = tuple[str, int]
+"""The type of a name with the number of its items, which is an object in JSON."""
 
 
 @cache
@@ -171,13 +173,22 @@ def _converters(hint: Any) -> tuple[Callable[[Any], Json] | None, Callable[[Any]
         return encode, partial(decode, cast("type", hint))
     if origin is Mapping:
         return dict, None
-    if origin in (tuple, Sequence):
+    if hint == Count:
+        return lambda count: {"name": count[0], "items": count[1]}, lambda form: (form["name"], form["items"])
+    if origin in (tuple, list, Sequence):
         to_json, from_json = _converters(get_args(hint)[0])
+        made = cast("Callable[[Any], Any]", list if origin is list else tuple)
         return (
             list if to_json is None else lambda values: [to_json(value) for value in values],
-            tuple if from_json is None else lambda forms: tuple(from_json(form) for form in forms),
+            made if from_json is None else lambda forms: made(from_json(form) for form in forms),
         )
     return None, None
+
+
+def value_of(hint: Any, form: Json) -> Any:
+    """The value of any type from its JSON."""
+    from_json = _converters(hint)[1]
+    return form if form is None or from_json is None else from_json(form)
 
 
 def _finite(number: float) -> float | None:
@@ -200,6 +211,8 @@ def encode(value: Any, only: Sequence[str] | None = None) -> dict[str, Json]:
 
 def decode(kind: type[T], form: Form) -> T:
     """The value of a class from its JSON object. What it does not know is ignored, what it lacks has its default."""
+    if kind.__name__ in _READERS:
+        return _READERS[kind.__name__](form)
     merged = merged_field(kind)
     given: dict[str, Any] = {} if merged is None else {merged[0]: decode(merged[1], form)}
     for member in members(kind).values():
@@ -350,6 +363,10 @@ def duplicates_of(form: Form) -> DuplicateGroup:
     items = [(decode(Item, each["item"]), each) for each in form["others"]]
     others = tuple((item, Similar(item.id, each["words"], each["cosine"])) for item, each in items)
     return DuplicateGroup(decode(Item, form["oldest"]), others)
+
+
+_READERS: Final[Mapping[str, Callable[[Form], Any]]] = {"Why": why_of, "DuplicateGroup": duplicates_of}
+"""What reads the classes of the engine, which are not imported before they are needed."""
 
 
 def index_json(report: IndexReport) -> dict[str, Json]:

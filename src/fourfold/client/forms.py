@@ -1,12 +1,11 @@
-"""Arguments as the JSON of the API."""
+"""Arguments of the methods of Memory as the JSON of the API."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from json import dumps
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_vector
@@ -17,60 +16,53 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 
-def without_defaults(body: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in body.items() if value is not None and value is not False}
-
-
-def asked(given: Mapping[str, Json]) -> dict[str, Json]:
-    """The arguments of a search."""
+def arguments_form(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Json]:
+    """The members of a request: what is not given is left out, and an item or a change of one adds its own fields."""
     form: dict[str, Json] = {}
-    for name, value in given.items():
-        match name, value:
-            case "vector", _:
-                form[name] = vector_form(value)
-            case "filters", _:
-                form[name] = filter_form(value)
-            case "text", _:
-                form["query"] = value
-            case _, datetime():
-                form[name] = value.isoformat()
-            case _, str() | Mapping():
-                form[name] = value
-            case _, Collection():
-                form[name] = list(cast("Collection[Json]", value))
-            case _:
-                form[name] = value
-    return without_defaults(form)
-
-
-def vector_form(vector: Sequence[float] | Vector | None) -> list[float] | None:
-    return None if vector is None else check_vector(vector).tolist()
-
-
-def fields(value: NewItem | ItemPatch) -> dict[str, Json]:
-    """Without the source, which the server stamps."""
-    names = [field.name for field in dataclasses.fields(value) if field.name != "source"]
-    return {name: getattr(value, name) for name in names}
-
-
-def patch_form(patch: ItemPatch) -> dict[str, Json]:
-    return {name: value for name, value in fields(patch).items() if value not in (None, ())}
+    for parameter, value in given.items():
+        name = names.get(parameter, parameter)
+        if value is None or value is False or not name:
+            continue
+        if isinstance(value, NewItem):
+            form |= item_form(value)
+        elif isinstance(value, ItemPatch):
+            form |= _fields(value, (None, ()))
+        elif name == "filters":
+            form |= _filter_form(value)
+        else:
+            form[name] = _json(parameter, value)
+    return form
 
 
 def item_form(item: NewItem) -> dict[str, Json]:
-    values = fields(item)
-    vector = values.pop("vector")  # may be an array, which has no truth value
-    form = {name: value for name, value in values.items() if value not in (None, (), "")}
-    form = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in form.items()}
-    return form if vector is None else {**form, "vector": vector_form(vector)}
+    return _fields(item, (None, (), ""))
 
 
-def filter_form(filters: GivenFilters | None) -> dict[str, Json] | None:
+def _fields(value: NewItem | ItemPatch, empty: Collection[Json]) -> dict[str, Json]:
+    """The fields that are set, without the source, which the server stamps."""
+    given = {each.name: getattr(value, each.name) for each in fields(value) if each.name != "source"}
+    vector = given.pop("vector", None)  # may be an array, which has no truth value
+    form = {name: _json(name, part) for name, part in given.items() if part not in empty}
+    return form if vector is None else {**form, "vector": _json("vector", vector)}
+
+
+def _json(name: str, value: Any) -> Json:
+    match value:
+        case _ if name == "vector":
+            return check_vector(cast("Sequence[float] | Vector", value)).tolist()
+        case NewItem():
+            return item_form(value)
+        case datetime():
+            return value.isoformat()
+        case str() | bytes() | Mapping():
+            return cast("Json", value)
+        case Collection():
+            return [_json("", each) for each in cast("Collection[Any]", value)]
+        case _:
+            return value
+
+
+def _filter_form(filters: GivenFilters) -> dict[str, Json]:
     """Every filter as one condition, which the server reads like the library."""
     condition = rules.checked_filters(filters).condition
-    return None if condition is None else {"where": where_json(condition)}
-
-
-def where_query(filters: GivenFilters | None) -> dict[str, str]:
-    form = filter_form(filters)
-    return {} if form is None else {"where": dumps(form["where"])}
+    return {} if condition is None else {"filters": {"where": where_json(condition)}}

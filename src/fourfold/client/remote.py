@@ -1,67 +1,51 @@
-"""RemoteMemory: the methods of Memory that a server offers."""
+"""RemoteMemory: the methods of Memory that a server offers. Most of them derive from the table of operations."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from copy import copy
+from functools import cache, wraps
 from inspect import signature
+from json import dumps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
-from fourfold.client import forms
+from fourfold.client.forms import arguments_form
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
-from fourfold.engine.duplicates import DuplicateGroup, Similar
-from fourfold.engine.embedding_queue import Progress
-from fourfold.engine.search import Why
 from fourfold.errors import Conflict, NotFound, NotOffered
-from fourfold.limits import PAGE_SIZE, PATH_DEPTH
+from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import (
-    Edge,
-    GivenFilters,
-    Item,
-    ItemPatch,
-    Json,
-    Neighbor,
-    NewItem,
-    Node,
-    NodeSummary,
-    NodeView,
-    Page,
-    RawRecord,
-    Source,
-)
+from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, Page, RawRecord
+from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
-from fourfold.wire import decode, duplicates_of, response_of, why_of
-
-_PAGE: Final = PAGE_SIZE
-
+from fourfold.wire import decode, response_of, value_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
-V = TypeVar("V")
+_PLACE = re.compile(r"\{(\w+)(?::path)?\}")
 
 
-def _like(
-    method: Callable[Concatenate[Memory, P], T],
-) -> Callable[[Callable[[RemoteMemory, dict[str, Any]], T]], Callable[Concatenate[RemoteMemory, P], T]]:
-    """Gives a function the parameters of a method of Memory; it gets the arguments of a call by name."""
+def _remote(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenate[RemoteMemory, P], T]:
+    """The method of Memory, with its parameters and its result, carried out by the server."""
+    operation, parameters = OPERATIONS[method.__name__], signature(method)
 
-    def liked(function: Callable[[RemoteMemory, dict[str, Any]], T]) -> Callable[Concatenate[RemoteMemory, P], T]:
-        bind = signature(method).bind
+    @wraps(method)
+    def call(self: RemoteMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound = parameters.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
+        return self._carry_out(operation, given, _result_type(method))  # pyright: ignore[reportPrivateUsage]
 
-        @wraps(method)
-        def call(self: RemoteMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            given = dict(bind(self, *args, **kwargs).arguments)
-            del given["self"]
-            return function(self, given)
+    return call
 
-        return call
 
-    return liked
+@cache
+def _result_type(method: Callable[..., Any]) -> Any:
+    return get_type_hints(method, localns={"Vector": Any})["return"]
 
 
 def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteMemory:
@@ -71,7 +55,10 @@ def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteM
 
 @checks_arguments
 class RemoteMemory:
-    """The methods of Memory over HTTP, with the same values and errors. Threads may share one."""
+    """The methods of Memory over HTTP, with the same values and errors. Threads may share one.
+
+    The server pages by cursors, so a large `offset` costs as much as reading all rows before it.
+    """
 
     def __init__(self, url: str, *, token: str = "", namespace: str = "default") -> None:
         self.owner = Owner()
@@ -92,8 +79,6 @@ class RemoteMemory:
 
     def within(self, namespace: str) -> Self:
         """The same server, acting on another namespace. It shares the connections of this object."""
-        from copy import copy
-
         view = copy(self)
         view.namespace = rules.name(namespace, "namespace")
         return view
@@ -105,198 +90,74 @@ class RemoteMemory:
     if not TYPE_CHECKING:  # a checker reports what is missing, a program gets an error with the remedy
 
         def __getattr__(self, name: str) -> Any:
-            known = name.startswith("_") or not hasattr(Memory, name)
-            raise (
-                AttributeError(name)
-                if known
-                else NotOffered(
-                    f"a server does not offer `{name}`", "Run this where the store is, with its folder or its DSN"
-                )
-            )
+            if name.startswith("_") or not hasattr(Memory, name):
+                raise AttributeError(name)
+            remedy = "Run this where the store is, with its folder or its DSN"
+            raise NotOffered(f"a server does not offer `{name}`", remedy)
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: Json = None,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        return self._transport.call(method, self._path(path), body, query, headers)
-
-    def _path(self, path: str) -> str:
-        if "/" in self.namespace or self.namespace in (".", ".."):
-            what = f"a server cannot offer the namespace {self.namespace!r}"
-            raise NotOffered(what, "Use a name without a slash, or run this where the store is")
-        return f"/v1/namespaces/{quoted(self.namespace)}{path}"
-
-    # ------------------------------------------------------------ searching
-
-    @_like(Memory.search)
-    def search(self, given: dict[str, Any]) -> SearchResponse:
-        if given.pop("candidates", False):
-            raise NotOffered("a server gives candidates as JSON only", "Call POST /search with candidates")
-        form = self._call("POST", "/search", forms.asked(given))
-        return response_of(form, rules.checked_filters(given.get("filters")))
-
-    @_like(Memory.why)
-    def why(self, given: dict[str, Any]) -> Why:
-        return why_of(self._call("POST", "/why", forms.asked(given)))
-
-    # ------------------------------------------------------------ storing
-
-    def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
-        new = NewItem(item) if isinstance(item, str) else item
-        return decode(Item, self._call("POST", "/items", {**forms.item_form(new), "wait": wait}))
-
-    def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
-        body = {"items": [forms.item_form(item) for item in items], "wait": wait}
-        return [decode(Item, form) for form in self._call("POST", "/items:batch", body)["items"]]
+    # Operations that derive from their descriptions.
+    search = _remote(Memory.search)
+    why = _remote(Memory.why)
+    add = _remote(Memory.add)
+    add_many = _remote(Memory.add_many)
+    undo = _remote(Memory.undo)
+    history = _remote(Memory.history)
+    merge = _remote(Memory.merge)
+    similar = _remote(Memory.similar)
+    duplicates = _remote(Memory.duplicates)
+    list = _remote(Memory.list)
+    count = _remote(Memory.count)
+    unknown_names = _remote(Memory.unknown_names)
+    add_raw = _remote(Memory.add_raw)
+    list_raw = _remote(Memory.list_raw)
+    sources = _remote(Memory.sources)
+    add_node = _remote(Memory.add_node)
+    nodes = _remote(Memory.nodes)
+    node = _remote(Memory.node)
+    neighbors = _remote(Memory.neighbors)
+    path = _remote(Memory.path)
+    remove_node = _remote(Memory.remove_node)
+    remove_edge = _remote(Memory.remove_edge)
+    tags = _remote(Memory.tags)
+    namespaces = _remote(Memory.namespaces)
+    status = _remote(Memory.status)
+    _change = _remote(Memory.update)
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
-        body = forms.patch_form(patch)
-        headers = self._if_match(expected)
-        if not body:
+        if patch == ItemPatch(source=patch.source):
+            self._if_match(expected)
             return self.get([item])[0]
-        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
-
-    def history(self, item: int | str) -> list[Item]:
-        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "history"})
-        return [decode(Item, each) for each in form["history"]]
-
-    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False, expected: Item | None = None) -> Item:
-        body = forms.without_defaults({"undo": True, "undo_to": to, "wait": wait})
-        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", body, headers=self._if_match(expected)))
-
-    def similar(self, item: int | str) -> list[Similar]:
-        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "similar"})
-        return [decode(Similar, each) for each in form["similar"]]
-
-    def duplicates(
-        self, filters: GivenFilters | None = None, *, limit: int = 50, progress: Progress | None = None
-    ) -> list[DuplicateGroup]:
-        if filters is not None or progress is not None:
-            raise NotOffered("a server groups all items of a namespace", "Leave filters and progress out")
-        return [duplicates_of(form) for form in self._call("GET", "/duplicates", query={"limit": limit})["groups"]]
-
-    def merge(self, kept: int | str, others: Sequence[int | str]) -> Item:
-        return decode(Item, self._call("POST", "/items:merge", {"keep": kept, "ids": list(others)}))
-
-    def _if_match(self, expected: Item | None) -> dict[str, str]:
-        """The ETag of the item, if its stored state is the one that the caller expects."""
-        if expected is None:
-            return {}
-        answer = self._transport.send("GET", self._path(f"/items/{expected.id}"))
-        if decode(Item, answer.json()) != expected:
-            raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
-        return {"if-match": answer.headers["etag"]}
+        return self._change(item, patch, wait=wait, expected=expected)
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
-        wanted = list(dict.fromkeys(ids))
-        found: list[Item] = []
-        cursor: str | None = None
-        while len(found) < len(wanted):
-            page = self._call("POST", "/items:get", forms.without_defaults({"ids": wanted, "cursor": cursor}))
-            found += [decode(Item, form) for form in page["items"]]
-            cursor = page["next_cursor"]
-        known = dict(zip(wanted, found, strict=True))
-        return [known[item] for item in ids]
-
-    def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
-        """Lists items. The server pages by cursors, so a large offset costs as much as reading all items before it."""
-        given = {**forms.where_query(filters), "limit": limit, "offset": offset}
-        return [*self._page("/items", "items", Item, given)]
-
-    def count(self, filters: GivenFilters | None = None) -> int:
-        return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["total"]
-
-    def unknown_names(self, filters: GivenFilters) -> list[str]:
-        return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["notes"]
+        wanted = [*dict.fromkeys(ids)]
+        found = dict(zip(wanted, self._rows(OPERATIONS["get"], {"ids": wanted}, Item, len(wanted)), strict=True))
+        return [found[item] for item in ids]
 
     def forget(self, ids: Sequence[int | str], *, expected: Item | None = None, dry_run: bool = False) -> int:
         if expected is not None:
             if len(ids) != 1:
                 raise NotOffered("a server compares one item at a time", "Forget the expected item alone")
             if not dry_run:
-                self._call("DELETE", f"/items/{quoted(ids[0])}", headers=self._if_match(expected))
+                self._send(OPERATIONS["delete"], {"id": ids[0]}, self._if_match(expected))
                 return 1
-        return self._delete({"ids": list(ids)}, dry_run=dry_run)
+        return self._delete({"ids": [*ids]}, dry_run=dry_run)
 
     def forget_matching(self, filters: GivenFilters, *, dry_run: bool = False) -> int:
-        return self._delete({"filters": forms.filter_form(filters) or {}}, dry_run=dry_run)
+        return self._delete({"filters": {}, **arguments_form({"filters": filters}, {})}, dry_run=dry_run)
 
-    def _delete(self, chosen: dict[str, Json], *, dry_run: bool) -> int:
-        answer = self._call("POST", "/items:delete", {**chosen, "dry_run": dry_run})
+    def _delete(self, chosen: Mapping[str, Json], *, dry_run: bool) -> int:
+        answer = self._send(OPERATIONS["forget"], {**chosen, "dry_run": dry_run})
         return answer["matched" if dry_run else "deleted"]
 
-    def add_raw(
-        self,
-        content: str,
-        speaker: str | None = None,
-        session_id: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        *,
-        source: Source = "user",
-    ) -> RawRecord:
-        """Stores an original. Its `source` is checked here and set by the server."""
-        rules.known_source(source)
-        body = {"content": content, "speaker": speaker, "session_id": session_id, "metadata": dict(metadata or {})}
-        return decode(RawRecord, self._call("POST", "/raw", body))
-
-    def sources(self, item: int | str) -> list[RawRecord]:
-        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "sources"})
-        return [decode(RawRecord, record) for record in form["sources"]]
-
-    def tags(self) -> list[tuple[str, int]]:
-        return [(each["name"], each["items"]) for each in self._listed("/tags", "counts", {}, None)[0]]
-
-    @_like(Memory.list_raw)
-    def list_raw(self, given: dict[str, Any]) -> Page[RawRecord]:
-        return self._page("/raw", "raw", RawRecord, given)
-
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
-        return [decode(RawRecord, self._call("GET", f"/raw/{number}")) for number in ids]
+        return [decode(RawRecord, self._send(OPERATIONS["get_raw"], {"id": number})) for number in ids]
 
     def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
         """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
         for number in ids:
-            self._call("DELETE", f"/raw/{number}", query={"force": force})
+            self._send(OPERATIONS["forget_raw"], {"id": number, "force": force})
         return len(ids)
-
-    def namespaces(self) -> list[tuple[str, int]]:
-        found = self._transport.call("GET", "/v1/namespaces")["namespaces"]
-        return [(each["name"], each["items"]) for each in found]
-
-    def status(self) -> dict[str, Json]:
-        return self._transport.call("GET", "/v1/status")
-
-    def _page(self, path: str, name: str, kind: type[V], given: Mapping[str, Any]) -> Page[V]:
-        """The rows of a list from `offset` on. `limit`: 50 if it is not given; None: all."""
-        query = {name: value for name, value in given.items() if name not in ("limit", "offset")}
-        limit, offset = given.get("limit", 50), given.get("offset", 0)
-        if limit is not None:
-            rules.check_page(limit, offset)
-        found, total = self._listed(path, name, query, None if limit is None else offset + limit)
-        return Page([decode(kind, form) for form in found[offset:]], total, offset)
-
-    def _listed(self, path: str, name: str, query: Mapping[str, Any], most: int | None) -> tuple[list[Any], int]:
-        """The first `most` rows of a list (None: all), read page by page, and the total number of rows."""
-        found: list[Any] = []
-        cursor: str | None = None
-        while True:
-            size = _PAGE if most is None else min(_PAGE, most - len(found))
-            page = self._call("GET", path, query={**query, "limit": size, "cursor": cursor})
-            found += page[name]
-            cursor = page["next_cursor"]
-            if cursor is None or (most is not None and len(found) >= most):
-                return found, page.get("total", len(found))
-
-    # ------------------------------------------------------------ graph
-
-    @_like(Memory.add_node)
-    def add_node(self, given: dict[str, Any]) -> Node:
-        body = {**given, "aliases": list(given.get("aliases", ()))}
-        return decode(Node, self._call("POST", "/graph/nodes", body))
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         self.add_edges([(source, relation, target, weight)])
@@ -304,34 +165,77 @@ class RemoteMemory:
 
     def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
         names = ("from", "relation", "to", "weight")
-        self._call("POST", "/graph/edges", {"edges": [dict(zip(names, edge, strict=True)) for edge in edges]})
+        self._send(OPERATIONS["add_edges"], {"edges": [dict(zip(names, edge, strict=True)) for edge in edges]})
 
-    @_like(Memory.neighbors)
-    def neighbors(self, given: dict[str, Any]) -> Page[Neighbor]:
-        return self._page("/graph/neighbors", "neighbors", Neighbor, {"limit": None, **given})
+    # ------------------------------------------------------------ requests
 
-    @_like(Memory.nodes)
-    def nodes(self, given: dict[str, Any]) -> list[NodeSummary]:
-        return [*self._page("/graph/nodes", "nodes", NodeSummary, given)]
-
-    def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
-        rules.check_page(limit, 0)
-        query = {"label": label, "limit": limit}
-        return decode(NodeView, self._call("GET", f"/graph/nodes/{quoted(name)}", query=query))
-
-    def path(self, start: str, goal: str, max_depth: int = PATH_DEPTH) -> list[Edge]:
-        query = {"start": start, "goal": goal, "max_depth": max_depth}
-        return [decode(Edge, form) for form in self._call("GET", "/graph/path", query=query)["edges"]]
-
-    def remove_node(self, name: str, label: str | None = None) -> bool:
-        return self._removed(f"/graph/nodes/{quoted(name)}", {"label": label})
-
-    def remove_edge(self, source: str, relation: str, target: str) -> bool:
-        return self._removed("/graph/edges", {"from": source, "relation": relation, "to": target})
-
-    def _removed(self, path: str, query: Mapping[str, Any]) -> bool:
+    def _carry_out(self, operation: Operation, given: dict[str, Any], result: Any) -> Any:
+        """The result of a method with these arguments."""
+        for name in operation.lacks:
+            if given.pop(name) not in (None, False):
+                raise NotOffered(f"a server does not offer `{name}` of `{operation.name}`", "Leave it out")
+        if operation.paged:
+            return self._page(operation, given, result)
+        headers = self._if_match(given.pop("expected", None))
+        form = {**operation.fixed, **arguments_form(given, operation.names)}
         try:
-            self._call("DELETE", path, query=query)
+            answer = self._send(operation, form, headers)
         except NotFound:
-            return False
-        return True
+            if result is bool:
+                return False
+            raise
+        if result is SearchResponse:
+            return response_of(answer, rules.checked_filters(given["filters"]))
+        return True if result is bool else value_of(result, answer[operation.answer] if operation.answer else answer)
+
+    def _page(self, operation: Operation, given: dict[str, Any], result: Any) -> Any:
+        """The rows of a list from `offset` on, at most `limit`; None: all."""
+        limit, offset = given.pop("limit", None), given.pop("offset", 0)
+        if limit is None:
+            offset = 0
+        else:
+            rules.check_page(limit, offset)
+        form, kind = arguments_form(given, operation.names), get_args(result)[0]
+        rows = self._rows(operation, form, kind, None if limit is None else offset + limit)
+        return Page(rows[offset:], rows.total, offset) if get_origin(result) is Page else [*rows[offset:]]
+
+    def _rows(self, operation: Operation, form: Mapping[str, Json], kind: Any, most: int | None) -> Page[Any]:
+        """The first `most` rows of a list (None: all), read page by page."""
+        forms: list[Json] = []
+        cursor: str | None = None
+        while True:
+            size = PAGE_SIZE if most is None else min(PAGE_SIZE, most - len(forms))
+            told = {} if operation.verb == "POST" else {"limit": size}  # a POST names its rows
+            page = self._send(operation, {**form, **told, **({} if cursor is None else {"cursor": cursor})})
+            forms += page[operation.answer]
+            cursor = page["next_cursor"]
+            if cursor is None or (most is not None and len(forms) >= most):
+                return Page((value_of(kind, each) for each in forms), page.get("total", len(forms)))
+
+    def _if_match(self, expected: Item | None) -> dict[str, str]:
+        """The ETag of the item, if its stored state is the one that the caller expects."""
+        if expected is None:
+            return {}
+        answer = self._transport.send("GET", self._place(OPERATIONS["show"], {"id": expected.id}))
+        if decode(Item, answer.json()) != expected:
+            raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
+        return {"if-match": answer.headers["etag"]}
+
+    def _send(self, operation: Operation, form: Mapping[str, Json], headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON of the answer to a request with these members."""
+        members = dict(form)
+        path = self._place(operation, members)
+        if operation.verb not in ("GET", "DELETE"):
+            return self._transport.call(operation.verb, path, members, headers=headers)
+        if "filters" in members:
+            members["where"] = dumps(members.pop("filters")["where"])
+        return self._transport.call(operation.verb, path, query=members, headers=headers)
+
+    def _place(self, operation: Operation, members: dict[str, Json]) -> str:
+        """The path with the members that it names, which are taken out."""
+        if "/" in self.namespace or self.namespace in (".", ".."):
+            what = f"a server cannot offer the namespace {self.namespace!r}"
+            raise NotOffered(what, "Use a name without a slash, or run this where the store is")
+        return _PLACE.sub(
+            lambda place: quoted(self.namespace if place[1] == "namespace" else members.pop(place[1])), operation.path
+        )

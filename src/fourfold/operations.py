@@ -1,0 +1,124 @@
+"""The operations that a server offers, described once. Most of them are methods of `Memory`.
+
+The routes of the HTTP API and the methods of `RemoteMemory` derive from this table; the tools of MCP have their scopes
+from it. The methods of `AsyncMemory` derive from those of `Memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+Scope = Literal["read", "write", "admin"]
+"""Scopes; each includes those before it. `admin` is needed to act on many items at once, and for metrics."""
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+NAMESPACE: Final = "/v1/namespaces/{namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    """The method of `Memory`, or that of an operation of the API alone."""
+    route: str
+    """The HTTP method and the path in a namespace; a path of the whole server begins with //."""
+    help: str = ""
+    """What it does, for the OpenAPI document; empty: a part of the answer of another operation with this route."""
+    scope: Scope = "read"
+    answer: str = ""
+    """The member of the answer that is the result; empty: the answer is the result."""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of parameters in JSON and in the path, where they differ; empty: the server sets the value."""
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the request always says."""
+    lacks: tuple[str, ...] = ()
+    """Parameters that a server does not offer."""
+    paged: bool = False
+    """Whether the answer is one page of a list, with the cursor of the next one."""
+
+    @property
+    def verb(self) -> str:
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        path = self.route.partition(" ")[2]
+        return path[1:] if path.startswith("//") else NAMESPACE + path
+
+
+_ID: Final = {"item": "id"}
+_QUERY: Final = {"text": "query"}
+_EDGE: Final = {"source": "from", "target": "to"}
+_ITEM: Final = "/items/{id:path}"
+_NODE: Final = "/graph/nodes/{name:path}"
+
+_TABLE: Final = (
+    Operation("search", "POST /search", "Search", names=_QUERY, lacks=("candidates",)),
+    Operation("why", "POST /why", "Say why an item has its place", names=_QUERY),
+    Operation("analyze", "POST /analyze", "Say how a query is read", names=_QUERY),
+    Operation("tags", "GET /tags", "List tags", answer="counts", paged=True),
+    Operation("facets", "GET /facets", "Count tags, kinds, languages, metadata keys"),
+    # items
+    Operation("list", "GET /items", "List items", answer="items", paged=True),
+    Operation("count", "GET /items", answer="total", fixed={"limit": 1}),
+    Operation("unknown_names", "GET /items", answer="notes", fixed={"limit": 1}),
+    Operation("add", "POST /items", "Store an item", "write", names={"item": "text"}),
+    Operation("add_many", "POST /items:batch", "Store items, all or none", "write", answer="items"),
+    Operation("get", "POST /items:get", "Read items, each once", answer="items", paged=True),
+    Operation("show", f"GET {_ITEM}", "Read an item"),
+    Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}),
+    Operation("history", f"GET {_ITEM}", answer="history", names=_ID, fixed={"include": "history"}),
+    Operation("similar", f"GET {_ITEM}", answer="similar", names=_ID, fixed={"include": "similar"}),
+    Operation("update", f"PATCH {_ITEM}", "Change an item", "write", names=_ID),
+    Operation("undo", f"PATCH {_ITEM}", scope="write", names={**_ID, "to": "undo_to"}, fixed={"undo": True}),
+    Operation("delete", f"DELETE {_ITEM}", "Delete an item", "write"),
+    Operation(
+        "forget", "POST /items:delete", "Delete items by id or by filter; counts only, unless dry_run is false", "write"
+    ),
+    Operation(
+        "merge",
+        "POST /items:merge",
+        "Merge items that say the same into one; undo of that one takes it back",
+        "write",
+        names={"kept": "keep", "others": "ids"},
+    ),
+    Operation(
+        "duplicates",
+        "GET /duplicates",
+        "List groups of items that say nearly the same",
+        answer="groups",
+        lacks=("filters", "progress"),
+    ),
+    # raw records
+    Operation("add_raw", "POST /raw", "Store a raw record", "write", names={"source": ""}),
+    Operation("list_raw", "GET /raw", "List raw records", answer="raw", paged=True),
+    Operation("get_raw", "GET /raw/{id}", "Read a raw record"),
+    Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write"),
+    # the graph
+    Operation("nodes", "GET /graph/nodes", "List nodes", answer="nodes", paged=True),
+    Operation("add_node", "POST /graph/nodes", "Store a node, or add to it", "write"),
+    Operation("node", f"GET {_NODE}", "Show a node"),
+    Operation("remove_node", f"DELETE {_NODE}", "Delete a node with its edges", "write"),
+    Operation("add_edges", "POST /graph/edges", "Store edges; an edge that exists gets the weight", "write"),
+    Operation("remove_edge", "DELETE /graph/edges", "Delete an edge", "write", names=_EDGE),
+    Operation("neighbors", "GET /graph/neighbors", "List the nodes near one", answer="neighbors", paged=True),
+    Operation("local_graph", "GET /graph/around", "The graph around a node"),
+    Operation("path", "GET /graph/path", "A shortest path", answer="edges"),
+    # judgements
+    Operation("judge", "POST /judgements", "Judge a result", "write"),
+    Operation("judgements", "GET /judgements", "List judgements"),
+    Operation(
+        "collection", "GET /judgements/collection", "The judgements as a collection for `fourfold eval`", "admin"
+    ),
+    Operation("evaluate", "POST /evaluation", "Measure a ranking by the judgements"),
+    # the whole store
+    Operation("namespaces", "GET //v1/namespaces", "List namespaces", answer="namespaces"),
+    Operation("status", "GET //v1/status", "What the store holds"),
+    Operation("export", "GET /export", "The namespace as JSON Lines", "admin"),
+    Operation("import_file", "POST /import", "Fill an empty namespace with an export, or store rows of items", "admin"),
+    Operation("live", "GET //livez", "The server runs"),
+    Operation("ready", "GET //readyz", "The store answers"),
+    Operation("metrics", "GET //metrics", "Counters for Prometheus", "admin"),
+)
+
+OPERATIONS: Final[Mapping[str, Operation]] = {operation.name: operation for operation in _TABLE}
