@@ -8,16 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING
 
 from fourfold.errors import InvalidSetting
+from fourfold.operations import SCOPES, Scope
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
-
-Scope = Literal["read", "write", "admin"]
-"""Scopes; each includes those before it. `admin` is needed to act on many items at once, and for metrics."""
-SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from fourfold.serve.http import (
 from fourfold.serve.http.answers import Problem
 from fourfold.serve.http.judged_files import own_path
 from fourfold.serve.http.metrics import Metrics
-from fourfold.serve.http.operation import Operation, Shared, reply
+from fourfold.serve.http.operation import OperationRoute, Shared, reply
 from fourfold.serve.http.problems import problem
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.offers import Level
@@ -39,17 +39,17 @@ from fourfold.serve.server import listen, make_rules, make_server, url
 if TYPE_CHECKING:
     from fourfold.config import Settings
 
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    *search_routes.operations,
-    *item_routes.operations,
-    *graph_routes.operations,
-    *judgement_routes.operations,
-    *store_routes.operations,
+ROUTES: Final[tuple[OperationRoute, ...]] = (
+    *search_routes.routes,
+    *item_routes.routes,
+    *graph_routes.routes,
+    *judgement_routes.routes,
+    *store_routes.routes,
 )
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
-_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in OPERATIONS if each.is_open)})
+_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ROUTES if each.is_open)})
 _PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -72,7 +72,7 @@ def make_app(settings: Settings, level: Level = "core") -> FastAPI:
         lifespan=parts.lifespan,
     )
     app.state.shared = Shared(parts.sessions, Metrics())
-    app.router.routes[:] = [*parts.routes, *OPERATIONS, Route(DESCRIPTION, _described), *_pages()]
+    app.router.routes[:] = [*parts.routes, *ROUTES, Route(DESCRIPTION, _described), *_pages()]
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_method)
     return app

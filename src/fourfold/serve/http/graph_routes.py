@@ -11,9 +11,8 @@ from fourfold.errors import NotFound
 from fourfold.model import Edge, Node
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.item_routes import item_id
-from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, page_of, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Routes, page_of, reply
 from fourfold.serve.http.paging import next_offset, offset_of
-from fourfold.serve.http.search_routes import NS
 from fourfold.wire import encode
 
 _EDGES: Final = 50
@@ -22,10 +21,10 @@ _EDGES: Final = 50
 
 Name = Annotated[str, Path(description="The name of a node, or NAME#LABEL.")]
 
-operations: Final = Operations()
+routes: Final = Routes()
 
 
-@operations.add("GET", f"{NS}/graph/nodes", "List nodes", answers.NodesAnswer)
+@routes.add("nodes", answers.NodesAnswer)
 def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
     item = None if query.item is None else item_id(query.item)
@@ -36,12 +35,9 @@ def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> 
     return reply({"nodes": shown.forms, "next_cursor": following})
 
 
-@operations.add(
-    "POST",
-    f"{NS}/graph/nodes",
-    "Store a node, or add to it",
+@routes.add(
+    "add_node",
     answers.NodeAnswer,
-    "write",
     status=201,
     leads_to={
         **{name: {"path.name": "/name", "query.label": "/label"} for name in ("show_node", "remove_node")},
@@ -57,12 +53,12 @@ def add_node(memory: InNamespace, body: models.NodeRequest, once: OnlyOnce) -> R
     return reply(encode(node), 201)
 
 
-@operations.add("GET", f"{NS}/graph/nodes/{{name:path}}", "Show a node", answers.NodeViewAnswer)
+@routes.add("node", answers.NodeViewAnswer)
 def show_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()]) -> Response:
     return reply(encode(memory.node(name, query.label, limit=query.limit)))
 
 
-@operations.add("DELETE", f"{NS}/graph/nodes/{{name:path}}", "Delete a node with its edges", scope="write", status=204)
+@routes.add("remove_node", status=204)
 def remove_node(
     memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()], once: OnlyOnce
 ) -> Response:
@@ -71,12 +67,9 @@ def remove_node(
     return Response(status_code=204)
 
 
-@operations.add(
-    "POST",
-    f"{NS}/graph/edges",
-    "Store edges; an edge that exists gets the weight",
+@routes.add(
+    "add_edges",
     answers.EdgesAnswer,
-    "write",
     status=201,
     leads_to={
         "path": {"query.start": "/edges/0/from", "query.goal": "/edges/0/to"},
@@ -89,14 +82,14 @@ def add_edges(memory: InNamespace, body: models.EdgesRequest, once: OnlyOnce) ->
     return reply({"edges": [encode(Edge(*edge)) for edge in edges]}, 201)
 
 
-@operations.add("DELETE", f"{NS}/graph/edges", "Delete an edge", scope="write", status=204)
+@routes.add("remove_edge", status=204)
 def remove_edge(memory: InNamespace, query: Annotated[models.EdgeQuery, Query()], once: OnlyOnce) -> Response:
     if not once(memory, lambda: memory.remove_edge(query.source, query.relation, query.target), lambda _: True):
         raise NotFound("no such edge", "GET .../graph/nodes/NAME shows the edges of a node")
     return Response(status_code=204)
 
 
-@operations.add("GET", f"{NS}/graph/neighbors", "List the nodes near one", answers.NeighborsAnswer)
+@routes.add("neighbors", answers.NeighborsAnswer)
 def neighbors(memory: InNamespace, query: Annotated[models.NeighborsQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
     page = memory.neighbors(
@@ -106,7 +99,7 @@ def neighbors(memory: InNamespace, query: Annotated[models.NeighborsQuery, Query
     return reply({"neighbors": [*map(encode, page)], "total": page.total, "next_cursor": following})
 
 
-@operations.add("GET", f"{NS}/graph/around", "The graph around a node", answers.LocalGraphAnswer)
+@routes.add("local_graph", answers.LocalGraphAnswer)
 def around(memory: InNamespace, query: Annotated[models.AroundQuery, Query()]) -> Response:
     """The nodes nearest to one, and the edges between them."""
     start = memory.node(query.name, query.label, limit=_EDGES)
@@ -131,7 +124,7 @@ def around(memory: InNamespace, query: Annotated[models.AroundQuery, Query()]) -
     )
 
 
-@operations.add("GET", f"{NS}/graph/path", "A shortest path", answers.EdgesAnswer)
+@routes.add("path", answers.EdgesAnswer)
 def path(memory: InNamespace, query: Annotated[models.PathQuery, Query()]) -> Response:
     edges = memory.path(query.start, query.goal, query.max_depth)
     return reply({"edges": [*map(encode, edges)]})

@@ -21,10 +21,9 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, page_of, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Routes, page_of, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
-from fourfold.serve.http.search_routes import NS
 from fourfold.serve.sessions import require
 from fourfold.wire import compact, duplicates_json, encode
 
@@ -35,7 +34,7 @@ _NODES: Final = 100
 IfMatch = Annotated[str | None, Header(description="Only if the item still has this ETag; otherwise 412.")]
 Id = Annotated[str, Path(description="An id, or key:K.")]
 
-operations: Final = Operations()
+routes: Final = Routes()
 
 
 def item_id(text: str) -> int | str:
@@ -67,10 +66,8 @@ def new_item(given: models.NewItemRequest) -> NewItem:
     )
 
 
-@operations.add(
-    "GET",
-    f"{NS}/items",
-    "List items",
+@routes.add(
+    "list",
     answers.ItemsAnswer,
     leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
 )
@@ -106,14 +103,8 @@ def query_filters(query: BaseModel) -> Filters:
     return read_filters(given)
 
 
-@operations.add(
-    "POST",
-    f"{NS}/items",
-    "Store an item",
-    answers.ItemAnswer,
-    "write",
-    status=201,
-    leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")},
+@routes.add(
+    "add", answers.ItemAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")}
 )
 def add(memory: InNamespace, body: models.AddRequest, once: OnlyOnce) -> Response:
     stored = once(memory, lambda: memory.add(new_item(body), wait=body.wait), partial(_now, memory))
@@ -127,14 +118,14 @@ def _now(memory: Memory, outcome: Sequence[int]) -> Item:
     return replace(item, similar=tuple(each.id for each in memory.similar(item.id)))
 
 
-@operations.add("POST", f"{NS}/items:batch", "Store items, all or none", answers.ItemListAnswer, "write", status=201)
+@routes.add("add_many", answers.ItemListAnswer, status=201)
 def add_many(memory: InNamespace, body: models.AddManyRequest, once: OnlyOnce) -> Response:
     items = [new_item(each) for each in body.items]
     stored = once(memory, lambda: memory.add_many(items, wait=body.wait), memory.get)
     return reply({"items": [*map(encode, stored)]}, 201)
 
 
-@operations.add("POST", f"{NS}/items:get", "Read items, each once", answers.ItemPageAnswer)
+@routes.add("get", answers.ItemPageAnswer)
 def get_many(memory: InNamespace, body: models.GetManyRequest) -> Response:
     ids, offset = list(dict.fromkeys(body.ids)), offset_of(body.cursor)
     shown = page_of(lambda start, count: memory.get(ids[offset:][start : start + count]), len(ids))
@@ -142,7 +133,7 @@ def get_many(memory: InNamespace, body: models.GetManyRequest) -> Response:
     return reply({"items": shown.forms, "next_cursor": following})
 
 
-@operations.add("GET", f"{NS}/items/{{id:path}}", "Read an item", answers.ItemView)
+@routes.add("show", answers.ItemView)
 def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]) -> Response:
     (item,) = memory.get([item_id(id)])
     form: dict[str, Json] = encode(item)
@@ -161,7 +152,7 @@ def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]
     return reply(form, headers={"etag": etag(item)})
 
 
-@operations.add("PATCH", f"{NS}/items/{{id:path}}", "Change an item", answers.ItemAnswer, "write")
+@routes.add("update", answers.ItemAnswer)
 def update(
     memory: InNamespace, id: Id, body: models.PatchRequest, once: OnlyOnce, if_match: IfMatch = None
 ) -> Response:
@@ -182,7 +173,7 @@ def update(
     return reply(encode(item), headers={"etag": etag(item)})
 
 
-@operations.add("DELETE", f"{NS}/items/{{id:path}}", "Delete an item", scope="write", status=204)
+@routes.add("delete", status=204)
 def delete(memory: InNamespace, id: Id, once: OnlyOnce, if_match: IfMatch = None) -> Response:
     wanted = item_id(id)
     once(memory, lambda: memory.forget([wanted], expected=_expected(memory, wanted, if_match)), sum)
@@ -201,13 +192,7 @@ def _expected(memory: Memory, wanted: int | str, given: str | None) -> Item | No
     return item
 
 
-@operations.add(
-    "POST",
-    f"{NS}/items:delete",
-    "Delete items by id or by filter; counts only, unless dry_run is false",
-    answers.DeletedAnswer,
-    "write",
-)
+@routes.add("forget", answers.DeletedAnswer)
 def delete_many(memory: InNamespace, body: models.DeleteRequest, once: OnlyOnce) -> Response:
     if (body.ids is None) == (body.filters is None):
         raise InvalidQuery("give ids or filters", "One of them, not both")
@@ -225,14 +210,8 @@ def delete_many(memory: InNamespace, body: models.DeleteRequest, once: OnlyOnce)
 # ---------------------------------------------------------------- raw records
 
 
-@operations.add(
-    "POST",
-    f"{NS}/raw",
-    "Store a raw record",
-    answers.RawAnswer,
-    "write",
-    status=201,
-    leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")},
+@routes.add(
+    "add_raw", answers.RawAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")}
 )
 def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Response:
     stored = once(
@@ -243,7 +222,7 @@ def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Res
     return reply(encode(stored), 201)
 
 
-@operations.add("GET", f"{NS}/raw", "List raw records", answers.RawsAnswer)
+@routes.add("list_raw", answers.RawsAnswer)
 def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) -> Response:
     offset, total = offset_of(query.cursor), 0
 
@@ -259,13 +238,13 @@ def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) ->
     return reply({"raw": shown.forms, "total": total, "next_cursor": following})
 
 
-@operations.add("GET", f"{NS}/raw/{{id}}", "Read a raw record", answers.RawAnswer)
+@routes.add("get_raw", answers.RawAnswer)
 def get_raw(memory: InNamespace, id: Id) -> Response:
     (record,) = memory.get_raw([_raw_id(id)])
     return reply(encode(record))
 
 
-@operations.add("DELETE", f"{NS}/raw/{{id}}", "Delete a raw record", scope="write", status=204)
+@routes.add("forget_raw", status=204)
 def delete_raw(memory: InNamespace, id: Id, query: Annotated[models.ForceQuery, Query()], once: OnlyOnce) -> Response:
     once(memory, lambda: memory.forget_raw([_raw_id(id)], force=query.force), sum)
     return Response(status_code=204)
@@ -281,18 +260,12 @@ def _raw_id(id: str) -> int:
 # ---------------------------------------------------------------- near-duplicates
 
 
-@operations.add("GET", f"{NS}/duplicates", "List groups of items that say nearly the same", answers.DuplicatesAnswer)
+@routes.add("duplicates", answers.DuplicatesAnswer)
 def duplicates(memory: InNamespace, query: Annotated[models.DuplicatesQuery, Query()]) -> Response:
     return reply({"groups": [*map(duplicates_json, memory.duplicates(limit=query.limit))]})
 
 
-@operations.add(
-    "POST",
-    f"{NS}/items:merge",
-    "Merge items that say the same into one; undo of that one takes it back",
-    answers.ItemAnswer,
-    "write",
-)
+@routes.add("merge", answers.ItemAnswer)
 def merge(memory: InNamespace, body: models.MergeRequest, once: OnlyOnce) -> Response:
     item = once(memory, lambda: memory.merge(body.keep, body.ids), partial(_now, memory))
     return reply(encode(item), headers={"etag": etag(item)})

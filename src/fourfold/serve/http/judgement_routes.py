@@ -21,14 +21,13 @@ from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.serve.http import answers, judged_files, models
 from fourfold.serve.http.judged_files import Judged
-from fourfold.serve.http.operation import InNamespace, OnlyOnce, Operations, download, reply
+from fourfold.serve.http.operation import InNamespace, OnlyOnce, Routes, download, reply
 from fourfold.serve.http.paging import every_item
-from fourfold.serve.http.search_routes import NS
 from fourfold.wire import dumps
 
 _RANKED: Final = 10
 
-operations: Final = Operations()
+routes: Final = Routes()
 
 
 def _folder(memory: Memory) -> Path:
@@ -46,7 +45,7 @@ def _name(item: Item) -> str:
     return str(item.id) if key is None or not key.isprintable() else f"key:{key}"
 
 
-@operations.add("POST", f"{NS}/judgements", "Judge a result", answers.JudgementsAnswer, "write")
+@routes.add("judge", answers.JudgementsAnswer)
 def judge(memory: InNamespace, body: models.JudgementRequest, once: OnlyOnce) -> Response:
     check_text(body.query)
     if body.relevance is not None and not 0 <= body.relevance <= 3:
@@ -79,18 +78,12 @@ def _listed(judged: Judged) -> dict[str, Json]:
     return {"judgements": rows}
 
 
-@operations.add("GET", f"{NS}/judgements", "List judgements", answers.JudgementsAnswer)
+@routes.add("judgements", answers.JudgementsAnswer)
 def judgements(memory: InNamespace) -> Response:
     return reply(_listed(judged_files.read(_folder(memory))))
 
 
-@operations.add(
-    "GET",
-    f"{NS}/judgements/collection",
-    "The judgements as a collection for `fourfold eval`",
-    scope="admin",
-    media="application/zip",
-)
+@routes.add("collection", media="application/zip")
 def collection(memory: InNamespace) -> Response:
     files = judged_files.files(judged_files.read(_folder(memory)))
     packed = tempfile.TemporaryFile()  # noqa: SIM115  closed by `parts`
@@ -108,7 +101,7 @@ def collection(memory: InNamespace) -> Response:
 # ---------------------------------------------------------------- evaluation
 
 
-@operations.add("POST", f"{NS}/evaluation", "Measure a ranking by the judgements", answers.EvaluationAnswer)
+@routes.add("evaluate", answers.EvaluationAnswer)
 def evaluate(memory: InNamespace, body: models.EvaluationRequest) -> Response:
     from fourfold.evaluation.bench import Answer, answered, percentile
     from fourfold.evaluation.collection import Question

@@ -32,7 +32,7 @@ from fourfold.errors import FourfoldError, NotFound
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.memory import Memory
 from fourfold.model import Json
-from fourfold.serve.auth import Scope
+from fourfold.operations import OPERATIONS, Operation
 from fourfold.serve.budget import Page, serialised
 from fourfold.serve.guard import token_of
 from fourfold.serve.http.answers import Problem
@@ -80,13 +80,13 @@ def shared(request: Request) -> Shared:
 
 
 async def _store(request: Request) -> Memory:
-    return await shared(request).sessions.blocking(None, request.scope["route"].scope)
+    return await shared(request).sessions.blocking(None, request.scope["route"].operation.scope)
 
 
 async def _in_namespace(
     request: Request, namespace: Annotated[str, PathParameter(description="A namespace; its first write creates it.")]
 ) -> Memory:
-    return await shared(request).sessions.blocking(namespace, request.scope["route"].scope)
+    return await shared(request).sessions.blocking(namespace, request.scope["route"].operation.scope)
 
 
 Store = Annotated[Memory, Depends(_store)]
@@ -164,18 +164,17 @@ OnlyOnce = Annotated[Once, Depends(_once)]
 # ---------------------------------------------------------------- routes
 
 
-class Operation(APIRoute):
+class OperationRoute(APIRoute):
     """A route of FastAPI. Its handler runs in a thread, so it may block; an `async def` runs on the event loop."""
 
-    method: str
-    scope: Scope = "read"
+    operation: Operation
     takes: str = JSON
     is_open: bool = False
     """Whether it needs no token. Errors then show only their names."""
 
     @property
     def writes(self) -> bool:
-        return self.scope != "read" and self.method != "GET"
+        return self.operation.scope != "read" and self.operation.verb != "GET"
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         return super().matches(_as_get(scope))
@@ -190,7 +189,7 @@ class Operation(APIRoute):
             started = time.perf_counter()
             response = await self._answered(_StrictRequest(request.scope, request.receive), handle)
             spent = time.perf_counter() - started
-            shared(request).metrics.request(self.method, self.path, response.status_code, spent)
+            shared(request).metrics.request(self.operation.verb, self.path, response.status_code, spent)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return response
@@ -199,7 +198,7 @@ class Operation(APIRoute):
 
     async def _answered(self, request: Request, handle: Serve) -> Response:
         try:
-            require(self.scope)
+            require(self.operation.scope)
             if (namespace := request.path_params.get("namespace")) is not None:
                 require_namespace(namespace)
             async with _spooled(request) if self.takes != JSON else _received(request) as request.state.digest:
@@ -253,16 +252,13 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(get_origin(part) is list for part in get_args(annotation))
 
 
-class Operations(list[Operation]):
-    """The operations of one part of the API."""
+class Routes(list[OperationRoute]):
+    """The routes of one part of the API."""
 
     def add(
         self,
-        method: str,
-        path: str,
-        summary: str,
+        name: str,
         answer: Any = None,
-        scope: Scope = "read",
         *,
         status: int = 200,
         media: str = JSON,
@@ -270,32 +266,33 @@ class Operations(list[Operation]):
         is_open: bool = False,
         leads_to: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Callable[[H], H]:
-        """Makes a handler the operation of its name. `answer`: the model of its JSON; else it has the type `media`.
+        """Makes a function the handler of an operation. `answer`: the model of its JSON; else it has the type `media`.
 
         `leads_to`: operations on the answered object, with their parameters as pointers into the body of the answer.
         """
+        operation = OPERATIONS[name]
 
         def added(handler: H) -> H:
             answered: dict[str, Any] = {"description": "Done."} | ({} if answer is None else {"model": answer})
             if leads_to:
                 answered["links"] = {name: _link(name, pointers) for name, pointers in leads_to.items()}
-            extra: dict[str, Any] = {"parameters": [_KEY]} if scope != "read" and method != "GET" else {}
-            if takes != JSON:
-                extra["requestBody"] = {"required": True, "content": {takes: {"schema": {"type": "string"}}}}
-            route = Operation(
-                path,
+            route = OperationRoute(
+                operation.path,
                 handler,
-                methods=[method],
+                methods=[operation.verb],
                 status_code=status,
                 response_model=None,
                 response_class=JSONResponse if answer is not None else _response_of(media),
                 responses={status: answered, "default": _PROBLEM},
                 operation_id=handler.__name__,
-                summary=summary,
-                description=f"Needs the scope {scope}.",
-                openapi_extra=extra,
+                summary=operation.help,
+                description=f"Needs the scope {operation.scope}.",
             )
-            route.method, route.scope, route.takes, route.is_open = method, scope, takes, is_open
+            route.operation, route.takes, route.is_open = operation, takes, is_open
+            extra: dict[str, Any] = {"parameters": [_KEY]} if route.writes else {}
+            if takes != JSON:
+                extra["requestBody"] = {"required": True, "content": {takes: {"schema": {"type": "string"}}}}
+            route.openapi_extra = extra
             self.append(route)
             return handler
 

@@ -15,7 +15,7 @@ from fourfold.model import Item, Json
 from fourfold.retrieval import Candidates, Plan, Ranking, SearchResponse
 from fourfold.serve.budget import Form, check_budget, fitting
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.operation import InNamespace, Operations, reply, shared
+from fourfold.serve.http.operation import InNamespace, Routes, reply, shared
 from fourfold.serve.http.paging import next_offset, offset_of
 from fourfold.serve.sessions import require_namespace
 from fourfold.wire import FACTORS, encode, response_facts, result_json, time_json, why_json
@@ -28,10 +28,10 @@ _FACETS: Final = 200
 _DROPPED: Final = ("content", "metadata")
 """Fields of a result that may be left out."""
 
-operations: Final = Operations()
+routes: Final = Routes()
 
 
-@operations.add("POST", f"{NS}/search", "Search", answers.SearchAnswer, leads_to={"get": {"path.id": "/results/0/id"}})
+@routes.add("search", answers.SearchAnswer, leads_to={"get": {"path.id": "/results/0/id"}})
 def search(request: Request, memory: InNamespace, body: models.SearchRequest) -> Response:
     asked = models.search_arguments(body)
     budget = None if body.budget_tokens is None else check_budget(body.budget_tokens)
@@ -47,14 +47,14 @@ def search(request: Request, memory: InNamespace, body: models.SearchRequest) ->
         return reply({**form, "notes": notes, "results": [_short(result) for result in form["results"]]})
 
 
-@operations.add("POST", f"{NS}/why", "Say why an item has its place", answers.WhyAnswer)
+@routes.add("why", answers.WhyAnswer)
 def why(memory: InNamespace, body: models.WhyRequest) -> Response:
     filters = models.given_filters(body.filters)
     found = memory.why(body.item, body.query, filters=filters, **models.search_arguments(body))
     return reply(why_json(found, body.query, FACTORS))
 
 
-@operations.add("POST", f"{NS}/analyze", "Say how a query is read", answers.AnalysisAnswer)
+@routes.add("analyze", answers.AnalysisAnswer)
 def analyze(memory: InNamespace, body: models.AnalyzeRequest) -> Response:
     found = memory.analyze(body.query, **models.search_arguments(body))
     return reply(
@@ -67,7 +67,7 @@ def analyze(memory: InNamespace, body: models.AnalyzeRequest) -> Response:
     )
 
 
-@operations.add("GET", f"{NS}/tags", "List tags", answers.CountsAnswer)
+@routes.add("tags", answers.CountsAnswer)
 def tags(memory: InNamespace, page: Annotated[models.PageQuery, Query()]) -> Response:
     found, offset = memory.tags(), offset_of(page.cursor)
     part = found[offset : offset + page.limit]
@@ -75,7 +75,7 @@ def tags(memory: InNamespace, page: Annotated[models.PageQuery, Query()]) -> Res
     return reply({"counts": _counts(part), "total": len(found), "next_cursor": following})
 
 
-@operations.add("GET", f"{NS}/facets", "Count tags, kinds, languages, metadata keys", answers.FacetsAnswer)
+@routes.add("facets", answers.FacetsAnswer)
 def facets(memory: InNamespace) -> Response:
     counts = {
         "tags": memory.tags(),

@@ -14,8 +14,7 @@ from fourfold.engine import keyed
 from fourfold.errors import NoAccess
 from fourfold.serve.auth import grant
 from fourfold.serve.http import answers, metrics
-from fourfold.serve.http.operation import File, InNamespace, OnlyOnce, Operations, Store, download, reply, shared
-from fourfold.serve.http.search_routes import NS
+from fourfold.serve.http.operation import File, InNamespace, OnlyOnce, Routes, Store, download, reply, shared
 from fourfold.serve.sessions import visible_status
 
 JSONL: Final = "application/jsonl"
@@ -23,10 +22,10 @@ _IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "ed
 """Counts of an import, by kind of record."""
 
 
-operations: Final = Operations()
+routes: Final = Routes()
 
 
-@operations.add("GET", "/v1/namespaces", "List namespaces", answers.NamespacesAnswer)
+@routes.add("namespaces", answers.NamespacesAnswer)
 def namespaces(memory: Store) -> Response:
     permitted = grant().namespaces
     known = memory.namespaces()
@@ -34,23 +33,23 @@ def namespaces(memory: Store) -> Response:
     return reply({"namespaces": mine})
 
 
-@operations.add("GET", "/v1/status", "What the store holds", answers.StatusAnswer)
+@routes.add("status", answers.StatusAnswer)
 def status(memory: Store) -> Response:
     return reply({"version": __version__, **visible_status(memory)})
 
 
-@operations.add("GET", "/livez", "The server runs", answers.LiveAnswer, is_open=True)
+@routes.add("live", answers.LiveAnswer, is_open=True)
 async def live() -> Response:
     return reply({"status": "ok", "version": __version__})
 
 
-@operations.add("GET", "/readyz", "The store answers", answers.LiveAnswer, is_open=True)
+@routes.add("ready", answers.LiveAnswer, is_open=True)
 def ready(memory: Store) -> Response:
     memory.namespaces()
     return reply({"status": "ok", "version": __version__})
 
 
-@operations.add("GET", "/metrics", "Counters for Prometheus", scope="admin", media="text/plain")
+@routes.add("metrics", media="text/plain")
 def prometheus(request: Request, memory: Store) -> Response:
     """Metrics of the whole store."""
     if grant().namespaces is not None:
@@ -62,7 +61,7 @@ def prometheus(request: Request, memory: Store) -> Response:
 # ---------------------------------------------------------------- JSON Lines
 
 
-@operations.add("GET", f"{NS}/export", "The namespace as JSON Lines", scope="admin", media=JSONL)
+@routes.add("export", media=JSONL)
 def export(memory: InNamespace) -> Response:
     """An export of one namespace, as `fourfold import` and `import` take it; it is sent when it is complete."""
     with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
@@ -72,14 +71,7 @@ def export(memory: InNamespace) -> Response:
     return download(opened, "export.jsonl", JSONL)
 
 
-@operations.add(
-    "POST",
-    f"{NS}/import",
-    "Fill an empty namespace with an export, or store rows of items",
-    answers.ImportedAnswer,
-    "admin",
-    takes=JSONL,
-)
+@routes.add("import_file", answers.ImportedAnswer, takes=JSONL)
 def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
     """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
     counts = once(
