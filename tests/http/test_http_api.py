@@ -23,8 +23,9 @@ from fourfold.cli.main import main
 from fourfold.errors import Conflict
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
-from fourfold.serve.http import judged_files, models, operation
-from fourfold.serve.http.app import OPERATIONS
+from fourfold.serve.http import judged_files, models
+from fourfold.serve.http import route as route_module
+from fourfold.serve.http.app import ROUTES
 
 pytestmark = pytest.mark.spec("C9")
 
@@ -197,7 +198,7 @@ def sent(client: httpx.Client, base: str, number: int, request: tuple[str, str, 
 def test_every_write_with_a_key_is_carried_out_once(client: httpx.Client) -> None:
     base = "/v1/namespaces/once"
     requests = keyed_writes(client, base)
-    assert len(requests) == sum(route.writes for route in OPERATIONS) + 1, "and an undo"
+    assert len(requests) == sum(route.writes for route in ROUTES) + 1, "and an undo"
     for number, request in enumerate(requests):
         first = sent(client, base, number, request)
         assert first.status_code < 300, first.text
@@ -248,9 +249,9 @@ def test_a_request_that_failed_may_be_sent_again_with_its_key(client: httpx.Clie
 
 
 def test_every_operation_that_writes_carries_a_keyed_request_out_once() -> None:
-    for route in OPERATIONS:
+    for route in ROUTES:
         taken = [dependency.call for dependency in route.dependant.dependencies]
-        assert (operation._once in taken) == route.writes, route.path
+        assert (route_module._once in taken) == route.writes, route.path
 
 
 @pytest.fixture
@@ -260,7 +261,7 @@ def alone(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_a_page_of_another_site_gets_nothing_by_any_request(alone: Server) -> None:
-    paths = {route.path.replace("{namespace}", "default") for route in OPERATIONS} | {"/health", "/v1/openapi.json"}
+    paths = {route.path.replace("{namespace}", "default") for route in ROUTES} | {"/health", "/v1/openapi.json"}
     with alone.client() as client:
         for path in sorted(paths):
             for site in ("cross-site", "same-site", "?"):

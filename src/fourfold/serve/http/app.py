@@ -1,51 +1,119 @@
 """The server: the API, the MCP endpoint and the web page on one address, behind one guard."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
 import mimetypes
 import re
 import sys
+import tempfile
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from fastapi import FastAPI
-from starlette.requests import Request
+from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from fourfold import __version__, logs
+from fourfold.config import Settings
+from fourfold.engine import keyed
+from fourfold.errors import NoAccess
 from fourfold.model import Json
-from fourfold.serve.auth import RequestRate
+from fourfold.serve.auth import RequestRate, grant
 from fourfold.serve.guard import HEALTH
-from fourfold.serve.http import (
-    graph_routes,
-    item_routes,
-    judgement_routes,
-    search_routes,
-    store_routes,
-)
-from fourfold.serve.http.answers import Problem
+from fourfold.serve.http import answers, item_routes, metrics, search_routes
 from fourfold.serve.http.judged_files import own_path
 from fourfold.serve.http.metrics import Metrics
-from fourfold.serve.http.operation import OperationRoute, Shared, reply
-from fourfold.serve.http.problems import problem
+from fourfold.serve.http.route import (
+    File,
+    InNamespace,
+    OnlyOnce,
+    OperationRoute,
+    Routes,
+    Shared,
+    Store,
+    download,
+    problem,
+    reply,
+    shared,
+)
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.offers import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.serve.sessions import visible_status
 
-if TYPE_CHECKING:
-    from fourfold.config import Settings
+# ---------------------------------------------------------------- the store as a whole
 
-ROUTES: Final[tuple[OperationRoute, ...]] = (
-    *search_routes.routes,
-    *item_routes.routes,
-    *graph_routes.routes,
-    *judgement_routes.routes,
-    *store_routes.routes,
-)
+JSONL: Final = "application/jsonl"
+_IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "edge"}
+"""Counts of an import, by kind of record."""
+
+
+routes: Final = Routes()
+
+
+@routes.add("namespaces", answers.NamespacesAnswer)
+def namespaces(memory: Store) -> Response:
+    permitted = grant().namespaces
+    known = memory.namespaces()
+    mine = [{"name": name, "items": count} for name, count in known if permitted is None or name in permitted]
+    return reply({"namespaces": mine})
+
+
+@routes.add("status", answers.StatusAnswer)
+def status(memory: Store) -> Response:
+    return reply({"version": __version__, **visible_status(memory)})
+
+
+@routes.add("live", answers.LiveAnswer, is_open=True)
+async def live() -> Response:
+    return reply({"status": "ok", "version": __version__})
+
+
+@routes.add("ready", answers.LiveAnswer, is_open=True)
+def ready(memory: Store) -> Response:
+    memory.namespaces()
+    return reply({"status": "ok", "version": __version__})
+
+
+@routes.add("metrics", media="text/plain")
+def prometheus(request: Request, memory: Store) -> Response:
+    """Metrics of the whole store."""
+    if grant().namespaces is not None:
+        raise NoAccess("metrics are for tokens of all namespaces", "Use a token *:admin:SECRET")
+    text = shared(request).metrics.text(memory.status())
+    return Response(text, media_type=metrics.MEDIA)
+
+
+# ---------------------------------------------------------------- JSON Lines
+
+
+@routes.add("export", media=JSONL)
+def export(memory: InNamespace) -> Response:
+    """An export of one namespace, as `fourfold import` and `import` take it; it is sent when it is complete."""
+    with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "export.jsonl"
+        memory.export(file, namespace=memory.namespace)
+        opened = file.open("rb")  # stays readable after its name is removed
+    return download(opened, "export.jsonl", JSONL)
+
+
+@routes.add("import_file", answers.ImportedAnswer, takes=JSONL)
+def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
+    """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
+    counts = once(
+        memory,
+        lambda: memory.import_file(file, namespace=memory.namespace),
+        lambda outcome: dict(zip(keyed.IMPORTED, outcome, strict=True)),
+    )
+    return reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})
+
+
+# ---------------------------------------------------------------- the app
+
+ROUTES: Final[tuple[OperationRoute, ...]] = (*search_routes.routes, *item_routes.routes, *routes)
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
@@ -83,7 +151,7 @@ def description(app: FastAPI) -> dict[str, Json]:
     if app.openapi_schema is None:
         document = app.openapi()
         parts = document["components"]
-        parts["schemas"][Problem.__name__] = Problem.model_json_schema()
+        parts["schemas"][answers.Problem.__name__] = answers.Problem.model_json_schema()
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}, {}]
     return cast("dict[str, Json]", app.openapi_schema)

@@ -1,10 +1,12 @@
-"""Items and raw records: list, store, read, change, delete, merge."""
+"""Items, raw records and the graph: list, store, read, change, delete, merge; pages and their cursors."""
 
 # No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
+import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, Final
@@ -16,16 +18,82 @@ from starlette.responses import Response
 
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.fields import filter_options
-from fourfold.limits import LARGEST_ID
+from fourfold.filters import Every, read_where
+from fourfold.limits import LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.operation import InNamespace, OnlyOnce, Routes, page_of, reply
-from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
-from fourfold.serve.http.problems import HttpError
+from fourfold.serve.http.route import HttpError, InNamespace, OnlyOnce, Routes, page_of, reply
 from fourfold.serve.sessions import require
-from fourfold.wire import compact, duplicates_json, encode
+from fourfold.wire import compact, duplicates_json, encode, time_json
+
+# ---------------------------------------------------------------- cursors
+
+
+def _encode(values: list[Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> Any:
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
+    except (ValueError, RecursionError) as error:
+        raise _invalid() from error
+
+
+def _invalid() -> InvalidQuery:
+    return InvalidQuery("the cursor is not valid", "Send the next_cursor of an answer, unchanged, or none")
+
+
+def offset_of(cursor: str | None) -> int:
+    match None if cursor is None else _decode(cursor):
+        case None:
+            return 0
+        case [int() as offset] if 0 <= offset < 2**53 and not isinstance(offset, bool):
+            return offset
+        case _:
+            raise _invalid()
+
+
+def next_offset(offset: int, count: int, *, more: bool) -> str | None:
+    return _encode([offset + count]) if more else None
+
+
+def after_item(item: Item) -> str:
+    return _encode([time_json(item.created_at), item.id])
+
+
+def from_cursor(filters: Filters, cursor: str | None) -> Filters:
+    """The filters, narrowed to the items after the cursor in the order of `list`: newest first, then by id."""
+    match None if cursor is None else _decode(cursor):
+        case None:
+            return filters
+        case [str() as at, int() as last] if _is_time(at):
+            earlier = {"or": [{"created_at": {"lt": at}}, {"created_at": {"eq": at}, "id": {"lt": last}}]}
+        case _:
+            raise _invalid()
+    conditions = [read_where(given) for given in (earlier, filters.where) if given is not None]
+    return replace(filters, where=Every(tuple(each for each in conditions if each is not None)))
+
+
+def every_item(memory: Memory) -> Iterator[Item]:
+    """Items of a namespace, newest first, a page at a time."""
+    cursor: str | None = None
+    while page := memory.list(from_cursor(NO_FILTERS, cursor), limit=PAGE_SIZE):
+        yield from page
+        cursor = after_item(page[-1])
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- items
 
 _CHUNKS: Final = 50
 """Chunks of a file that are shown on each side of an item."""
@@ -269,3 +337,118 @@ def duplicates(memory: InNamespace, query: Annotated[models.DuplicatesQuery, Que
 def merge(memory: InNamespace, body: models.MergeRequest, once: OnlyOnce) -> Response:
     item = once(memory, lambda: memory.merge(body.keep, body.ids), partial(_now, memory))
     return reply(encode(item), headers={"etag": etag(item)})
+
+
+# ---------------------------------------------------------------- the graph
+
+_EDGES: Final = 50
+"""Edges of each node that a local graph shows, heaviest first."""
+
+
+Name = Annotated[str, Path(description="The name of a node, or NAME#LABEL.")]
+
+
+@routes.add("nodes", answers.NodesAnswer)
+def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> Response:
+    offset = offset_of(query.cursor)
+    item = None if query.item is None else item_id(query.item)
+    shown = page_of(
+        lambda start, count: memory.nodes(query.like, item=item, limit=count, offset=offset + start), query.limit
+    )
+    following = next_offset(offset, len(shown.rows), more=shown.is_cut or len(shown.rows) == query.limit)
+    return reply({"nodes": shown.forms, "next_cursor": following})
+
+
+@routes.add(
+    "add_node",
+    answers.NodeAnswer,
+    status=201,
+    leads_to={
+        **{name: {"path.name": "/name", "query.label": "/label"} for name in ("show_node", "remove_node")},
+        **{name: {"query.name": "/name", "query.label": "/label"} for name in ("neighbors", "around")},
+    },
+)
+def add_node(memory: InNamespace, body: models.NodeRequest, once: OnlyOnce) -> Response:
+    node = once(
+        memory,
+        lambda: memory.add_node(body.name, body.label, body.aliases, body.properties, body.item),
+        lambda _: memory.node(body.name, body.label, limit=1).node,
+    )
+    return reply(encode(node), 201)
+
+
+@routes.add("node", answers.NodeViewAnswer)
+def show_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()]) -> Response:
+    return reply(encode(memory.node(name, query.label, limit=query.limit)))
+
+
+@routes.add("remove_node", status=204)
+def remove_node(
+    memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()], once: OnlyOnce
+) -> Response:
+    if not once(memory, lambda: memory.remove_node(name, query.label), lambda _: True):
+        raise NotFound("no such node", "GET .../graph/nodes lists them")
+    return Response(status_code=204)
+
+
+@routes.add(
+    "add_edges",
+    answers.EdgesAnswer,
+    status=201,
+    leads_to={
+        "path": {"query.start": "/edges/0/from", "query.goal": "/edges/0/to"},
+        "remove_edge": {f"query.{name}": f"/edges/0/{name}" for name in ("from", "relation", "to")},
+    },
+)
+def add_edges(memory: InNamespace, body: models.EdgesRequest, once: OnlyOnce) -> Response:
+    edges = [(edge.source, edge.relation, edge.target, edge.weight) for edge in body.edges]
+    once(memory, lambda: memory.add_edges(edges), lambda _: None)
+    return reply({"edges": [encode(Edge(*edge)) for edge in edges]}, 201)
+
+
+@routes.add("remove_edge", status=204)
+def remove_edge(memory: InNamespace, query: Annotated[models.EdgeQuery, Query()], once: OnlyOnce) -> Response:
+    if not once(memory, lambda: memory.remove_edge(query.source, query.relation, query.target), lambda _: True):
+        raise NotFound("no such edge", "GET .../graph/nodes/NAME shows the edges of a node")
+    return Response(status_code=204)
+
+
+@routes.add("neighbors", answers.NeighborsAnswer)
+def neighbors(memory: InNamespace, query: Annotated[models.NeighborsQuery, Query()]) -> Response:
+    offset = offset_of(query.cursor)
+    page = memory.neighbors(
+        query.name, query.depth, query.direction, query.relation, query.label, limit=query.limit, offset=offset
+    )
+    following = next_offset(offset, len(page), more=page.has_more)
+    return reply({"neighbors": [*map(encode, page)], "total": page.total, "next_cursor": following})
+
+
+@routes.add("local_graph", answers.LocalGraphAnswer)
+def around(memory: InNamespace, query: Annotated[models.AroundQuery, Query()]) -> Response:
+    """The nodes nearest to one, and the edges between them."""
+    start = memory.node(query.name, query.label, limit=_EDGES)
+    found: dict[int, tuple[Node, int]] = {start.node.id: (start.node, 0)}
+    total = 1
+    if query.limit > 1:
+        near = memory.neighbors(query.name, query.depth, label=query.label, limit=query.limit - 1, offset=0)
+        total += near.total
+        found |= {each.node.id: (each.node, each.distance) for each in near if each.node.id not in found}
+    edges: dict[tuple[str, str, str], Edge] = {}
+    for node, _ in found.values():
+        view = memory.node(node.name, node.label, limit=_EDGES)
+        edges |= {(edge.source, edge.relation, edge.target): edge for edge in view.edges}
+    names = {name for node, _ in found.values() for name in (node.name, f"{node.name}#{node.label}")}
+    shown = [encode(edge) for edge in edges.values() if {edge.source, edge.target} <= names]
+    return reply(
+        {
+            "nodes": [{**encode(node), "distance": distance} for node, distance in found.values()],
+            "edges": shown,
+            "total": total,
+        }
+    )
+
+
+@routes.add("path", answers.EdgesAnswer)
+def path(memory: InNamespace, query: Annotated[models.PathQuery, Query()]) -> Response:
+    edges = memory.path(query.start, query.goal, query.max_depth)
+    return reply({"edges": [*map(encode, edges)]})

@@ -1,4 +1,4 @@
-"""A route of the API with what all of them have: scopes, strict bodies, keys for writes, problems, metrics."""
+"""A route of the API with what all of them have: scopes, strict bodies, keys for writes, problems (RFC 9457)."""
 
 # No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
@@ -19,13 +19,14 @@ from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from fourfold import logs, owner_only
+from fourfold import errors, logs, owner_only
 from fourfold.engine import keyed
 from fourfold.engine.keyed import KeyedRequest, Repeated
 from fourfold.errors import FourfoldError, NotFound
@@ -37,9 +38,79 @@ from fourfold.serve.budget import Page, serialised
 from fourfold.serve.guard import token_of
 from fourfold.serve.http.answers import Problem
 from fourfold.serve.http.metrics import Metrics
-from fourfold.serve.http.problems import HEADERS, MEDIA, REMEDY, HttpError, from_error, from_validation, problem
 from fourfold.serve.sessions import Sessions, require, require_namespace
 from fourfold.wire import compact, encode
+
+# ---------------------------------------------------------------- problems
+
+MEDIA: Final = "application/problem+json"
+BUSY_SECONDS: Final = 1
+REMEDY: Final = "Correct the fields; /v1/openapi.json describes them"
+HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of every answer of the API."""
+
+_STATUSES: Final[tuple[tuple[type[FourfoldError], int], ...]] = (
+    (errors.NotFound, 404),
+    (errors.NoAccess, 403),
+    (errors.Conflict, 412),
+    (errors.Ambiguous, 409),
+    (errors.SpaceMismatch, 409),
+    (errors.StoreNotEmpty, 409),
+    (errors.RequestError, 400),
+    (errors.TimedOut, 504),
+    (errors.StorageFull, 507),
+    (errors.WorldError, 503),
+    (errors.DamagedError, 500),
+)
+
+
+class HttpError(HTTPException):
+    """A refusal that is about HTTP itself, such as a wrong media type."""
+
+    def __init__(self, status: int, detail: str, remedy: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, headers)
+        self.remedy = remedy
+
+
+def problem(
+    status: int,
+    detail: str,
+    remedy: str,
+    kind: str = "",
+    headers: Mapping[str, str] | None = None,
+    **more: Json,
+) -> Response:
+    form: dict[str, Json] = {
+        "type": f"urn:fourfold:error:{kind}" if kind else "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "remedy": remedy,
+        **more,
+    }
+    return Response(compact(form), status, {**HEADERS, **(headers or {})}, MEDIA)
+
+
+def from_error(error: FourfoldError) -> Response:
+    status = next(status for kind, status in _STATUSES if isinstance(error, kind))
+    headers = {"retry-after": str(BUSY_SECONDS)} if isinstance(error, errors.WorldError) and status == 503 else None
+    return problem(status, error.message, error.remedy, type(error).__name__, headers)
+
+
+def from_validation(error: ValidationError | RequestValidationError) -> Response:
+    """Names each wrong field, but not its value, which is the caller's data."""
+    place = 1 if isinstance(error, RequestValidationError) else 0  # FastAPI says first whether it is query or body
+    wrong = [(".".join(map(str, each["loc"][place:])), str(each["msg"])) for each in error.errors()[:20]]
+    fields = [{"field": field, "message": message} for field, message in wrong]
+    detail = ": ".join(filter(None, wrong[0]))
+    return problem(422, detail, REMEDY, "InvalidRequest", errors=fields)
+
+
+# ---------------------------------------------------------------- shared by all routes
 
 KEY_HEADER: Final = "idempotency-key"
 KEY_CHARACTERS: Final = 255
