@@ -30,15 +30,15 @@ class Place(NamedTuple):
 COMMANDS: Final = {
     "add": Place("fourfold.cli.items:add", "Store an item and print its id."),
     "update": Place("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
-    "history": Place("fourfold.cli.versions:history", "Show earlier versions and values of an item."),
-    "undo": Place("fourfold.cli.versions:undo", "Take the last change of an item back."),
-    "dedup": Place("fourfold.cli.versions:dedup", "List items that say nearly the same, or merge those you name."),
+    "history": Place("fourfold.cli.items:history", "Show earlier versions and values of an item."),
+    "undo": Place("fourfold.cli.items:undo", "Take the last change of an item back."),
+    "dedup": Place("fourfold.cli.items:dedup", "List items that say nearly the same, or merge those you name."),
     "list": Place("fourfold.cli.items:list_items", "List items, newest first."),
     "get": Place("fourfold.cli.items:get", "Show items in full."),
     "forget": Place("fourfold.cli.items:forget", "Delete items by id, tag or path."),
     "import": Place("fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."),
     "export": Place("fourfold.cli.transfer:export", "Write everything into one file."),
-    "index": Place("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
+    "index": Place("fourfold.cli.transfer:index", "Store what the files of folders hold, and keep up with them."),
     "embed": Place("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
     "search": Place("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
     "retrieve": Place("fourfold.cli.search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
@@ -62,8 +62,8 @@ COMMANDS: Final = {
     "raw": Place("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
     "graph": Place("fourfold.cli.graph:app", "Entities and the relations between them."),
     "eval": Place("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
-    "tune": Place("fourfold.cli.tuning:tune", "Try other weights on such questions, and tune auto."),
-    "presets": Place("fourfold.cli.tuning:presets", "List or remove tuned presets."),
+    "tune": Place("fourfold.cli.evaluation:tune", "Try other weights on such questions, and tune auto."),
+    "presets": Place("fourfold.cli.evaluation:presets", "List or remove tuned presets."),
     "completion": Place("fourfold.cli.main:completion", "Print the completion script of a shell."),
     "demo": Place("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }
@@ -118,11 +118,8 @@ def made(
     """The command of a function."""
     parameters: list[Parameter] = []
     groups: dict[str, type[OptionGroup]] = {}
-    takes_context = False
     for parameter in signature(function, eval_str=True).parameters.values():
-        if parameter.annotation is click.Context:
-            takes_context = True
-        elif isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup):
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup):
             groups[parameter.name] = parameter.annotation
             parameters += parameter.annotation.parameters()
         else:
@@ -135,7 +132,7 @@ def made(
                 values[name] = list(cast("tuple[Any, ...]", value)) or absent[name]
         for name, group in groups.items():
             values[name] = group({each.name: values.pop(each.name) for each in group.parameters()})
-        function(*([click.get_current_context()] if takes_context else []), **values)
+        function(**values)
 
     return kind(
         name,

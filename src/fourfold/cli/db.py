@@ -49,18 +49,18 @@ app.add_command(index)
 
 
 @index.adds
-def create(ctx: click.Context) -> None:
+def create() -> None:
     """Create the index of the namespace, and fill it."""
-    with _indexed(ctx) as (store, feeder, namespace):
+    with _indexed() as (store, feeder, namespace):
         if not feeder.create(namespace):
             raise RequestError(f"{namespace} has an index", "fourfold db index rebuild makes a new one")
         _fill(store, namespace)
 
 
 @index.adds
-def rebuild(ctx: click.Context) -> None:
+def rebuild() -> None:
     """Build a new generation, then switch to it."""
-    with _indexed(ctx) as (store, feeder, namespace):
+    with _indexed() as (store, feeder, namespace):
         if not feeder.rebuild(namespace):
             raise _no_index(namespace)
         _fill(store, namespace)
@@ -68,11 +68,10 @@ def rebuild(ctx: click.Context) -> None:
 
 @index.adds
 def check(
-    ctx: click.Context,
     repair: Annotated[bool, option("--repair", help="Repair what differs.")] = False,
 ) -> None:
     """Compare the index with the rows; exit code 4 if they differ."""
-    with _indexed(ctx) as (store, _, namespace):
+    with _indexed() as (store, _, namespace):
         done = store.maintenance.mend_index(namespace) if repair else []
         problems = store.maintenance.check_index()
     for line in (*done, *problems) or ("no problems found",):
@@ -82,17 +81,17 @@ def check(
 
 
 @index.adds
-def drop(ctx: click.Context) -> None:
+def drop() -> None:
     """Remove the index of the namespace; PostgreSQL then answers alone."""
-    with _indexed(ctx) as (_, feeder, namespace):
+    with _indexed() as (_, feeder, namespace):
         if not feeder.drop(namespace):
             raise _no_index(namespace)
     say("dropped")
 
 
 @contextmanager
-def _indexed(ctx: click.Context) -> Generator[tuple[PostgresStore, Feeder, str]]:
-    with open_memory(ctx) as memory:
+def _indexed() -> Generator[tuple[PostgresStore, Feeder, str]]:
+    with open_memory() as memory:
         store = cast("PostgresStore", memory.store)
         feeder = getattr(store, "feeder", None)
         if feeder is None:

@@ -1,8 +1,10 @@
-"""eval."""
+"""eval, tune, presets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -13,13 +15,18 @@ from fourfold.cli.commands import argument, option
 from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
 from fourfold.cli.session import load_config, open_memory
-from fourfold.errors import InvalidQuery, RequestError
+from fourfold.errors import InvalidQuery, NotFound, RequestError
+from fourfold.ranking.presets import checked_tuning, explained
+from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:
+    from fourfold.config.presets_file import TunedPreset
     from fourfold.evaluation.bench import Bench, LiveBench
     from fourfold.evaluation.metrics import Comparison
     from fourfold.evaluation.runs import Run
+    from fourfold.evaluation.tune import Fitted, Grid
     from fourfold.model import Json
+
 
 T = TypeVar("T")
 Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"
@@ -42,7 +49,6 @@ Cache = Annotated[Path | None, option(metavar="FOLDER", help="Where vectors are 
 
 
 def evaluate(
-    ctx: click.Context,
     how: RankingFlags,
     folder: Source = None,
     store_items: StoreItems = None,
@@ -54,7 +60,7 @@ def evaluate(
     as_json: JsonFlag = False,
 ) -> None:
     asked = how.arguments()
-    ask = _asker(ctx, folder, store_items, plain=plain, cache=cache)
+    ask = _asker(folder, store_items, plain=plain, cache=cache)
     if table:
         _refuse_beside_table({**asked, "baseline": baseline, "save": save})
         _show_table(ask, as_json=as_json)
@@ -62,18 +68,16 @@ def evaluate(
         _evaluate(ask, asked, baseline=baseline, save=save, as_json=as_json)
 
 
-def _asker(
-    ctx: click.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
-) -> Ask[Any]:
+def _asker(folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None) -> Ask[Any]:
     """The store in which the questions are asked: that of a collection, the user's, or an export of it."""
     if store_items is None:
         if folder is None:
             raise InvalidQuery("no questions are given", "Name a folder of a collection, or --store-items FILE.tsv")
-        return partial(on_bench, ctx, folder, plain=plain, cache=cache)
+        return partial(on_bench, folder, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
         raise InvalidQuery(f"{what} cannot be combined with --store-items", "Leave one of them out")
-    return partial(_on_store, ctx, store_items, export=folder)
+    return partial(_on_store, store_items, export=folder)
 
 
 def _evaluate(
@@ -95,7 +99,7 @@ def _evaluate(
     if save is not None:
         runs.save(run, save)
     comparison = None if before is None else runs.against(run, before)
-    _show(runs.summary(run), comparison, as_json=as_json)
+    _show_scores(runs.summary(run), comparison, as_json=as_json)
     if comparison is not None and comparison["ndcg@10"].loss:
         warn("nDCG@10 is below the baseline by more than chance")
         raise click.exceptions.Exit(RequestError.exit_code)
@@ -123,12 +127,12 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
 
 
-def on_bench(ctx: click.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
+def on_bench(folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
     """The result of `work` on the collection, in a temporary store with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
 
-    settings = load_config(ctx).settings
+    settings = load_config().settings
     collection = read_collection(folder, plain=plain)
     if collection.empty:
         warn(f"note: {collection.empty} documents have no text and are left out")
@@ -141,12 +145,12 @@ def on_bench(ctx: click.Context, folder: Path, work: Callable[[Bench], T], *, pl
         return work(bench)
 
 
-def _on_store(ctx: click.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
+def _on_store(questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
     """The result of `work` on the user's store, to which nothing is written, or on an export."""
     from fourfold.evaluation.bench import LiveBench, opened_export
     from fourfold.evaluation.collection import read_questions
 
-    opened = open_memory(ctx) if export is None else opened_export(export, load_config(ctx).settings)
+    opened = open_memory() if export is None else opened_export(export, load_config().settings)
     with opened as memory:
         collection = read_questions(memory, questions, (export or questions).stem)
         return work(LiveBench(memory, collection, memory.status()["embedder"]))
@@ -155,7 +159,7 @@ def _on_store(ctx: click.Context, questions: Path, work: Callable[[LiveBench], T
 # ---------------------------------------------------------------- shown
 
 
-def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | None, *, as_json: bool) -> None:
+def _show_scores(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | None, *, as_json: bool) -> None:
     if as_json:
         beside = {} if comparison is None else {name: each.form() for name, each in comparison.items()}
         say_json({"status": "success", **summary, **({"comparison": beside} if beside else {})})
@@ -180,3 +184,136 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         warn(f"degraded: {note}")
     for metric, each in (comparison or {}).items():
         say(f"{metric} {each.old:.3f} -> {each.new:.3f}: {each}")
+
+
+# ---------------------------------------------------------------- tune
+
+
+def tune(
+    folder: Folder,
+    save: Annotated[
+        str | None, option(metavar="NAME", help="Keep the constants of auto as a preset, if they help.")
+    ] = None,
+    preset: Annotated[str | None, option(metavar="P", help="The weights of this preset only.")] = None,
+    fusion: Annotated[str | None, option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
+    plain: Plain = False,
+    plot: Annotated[Path | None, option(metavar="FILE", help="Draw the tables: .png, .svg or .pdf.")] = None,
+    cache: Cache = None,
+    as_json: JsonFlag = False,
+) -> None:
+    from fourfold.evaluation import tune as tuning
+
+    only_grid = preset is not None or fusion is not None
+    if save is not None:  # refused before anything is measured
+        checked_tuning(Tuning(name=save))
+        if only_grid:
+            raise InvalidQuery("--save keeps constants of auto", "Leave --preset and --fusion out")
+    if plot is not None:
+        tuning.check_plot(plot)
+
+    def work(bench: Bench) -> tuple[list[Grid], Fitted | None, Bench]:
+        from fourfold.cli.render import progress_bar
+
+        if save is not None:
+            tuning.check_questions(bench, fit=True)
+        with progress_bar("settings") as progress:
+            if only_grid:
+                return [tuning.preset_grid(bench, preset or "auto", fusion, progress)], None, bench
+            grids = tuning.documented_grids(bench, progress)
+        if not tuning.can_fit(bench.collection):
+            return grids, None, bench
+        with progress_bar("questions") as progress:
+            return grids, tuning.fit_auto(bench, progress), bench
+
+    grids, fitted, bench = on_bench(folder, work, plain=plain, cache=cache)
+    if plot is not None:
+        tuning.plot(grids, plot)
+    kept = save if fitted is not None and fitted.helps else None
+    if fitted is not None and kept is not None:
+        _keep(_file(), fitted, kept, bench)
+    if as_json:
+        form = None if fitted is None else _fitted_form(fitted, kept)
+        say_json({"status": "success", **tuning.grids_json(grids), "fitted": form})
+    else:
+        say("\n\n".join(map(tuning.grid_markdown, grids)))
+        if fitted is not None:
+            _show_fitted(fitted, kept)
+        elif not only_grid:
+            say(f"\nThe constants of `auto` are fitted to at least {tuning.FEWEST_QUESTIONS} judged questions.")
+    if kept != save:
+        warn("the constants do not help by more than chance; nothing was kept")
+        raise click.exceptions.Exit(RequestError.exit_code)
+
+
+def presets(
+    remove: Annotated[str | None, option(metavar="NAME", help="Remove a tuned preset.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    from fourfold.config.presets_file import read_presets, write_presets
+
+    file = _file()
+    known = read_presets(file)
+    if remove is not None:
+        if remove not in known:
+            raise NotFound(f"unknown tuned preset {remove!r}", "`fourfold presets` lists them")
+        write_presets(file, {name: preset for name, preset in known.items() if name != remove})
+        say(f"removed {remove}; searches that name it are refused")
+    elif as_json:
+        say_json({"status": "success", "presets": {name: _form(preset) for name, preset in known.items()}})
+    elif not known:
+        say("no tuned presets: make one with fourfold tune DIR --save NAME")
+    else:
+        say_rows(
+            ("preset", "judged on", "questions", "gain of nDCG@10", "differs from auto"), map(_row, known.values())
+        )
+
+
+def _file() -> Path:
+    from fourfold.config import presets_file
+
+    return presets_file(load_config().settings.presets_file)
+
+
+def _keep(file: Path, fitted: Fitted, name: str, bench: Bench) -> None:
+    from fourfold.config.presets_file import TunedPreset, read_presets, write_presets
+
+    judged = (fitted.questions, fitted.judged.difference, fitted.judged.low, fitted.judged.high)
+    today = datetime.now(UTC).date().isoformat()
+    preset = TunedPreset(replace(fitted.tuning, name=name), bench.collection.name, *judged, bench.model, today)
+    write_presets(file, {**read_presets(file), name: preset})
+
+
+# ---------------------------------------------------------------- shown
+
+
+def _fitted_form(fitted: Fitted, kept: str | None) -> dict[str, Json]:
+    return {
+        "constants": {name: value for name, value in asdict(fitted.tuning).items() if name != "name"},
+        "explained": explained(fitted.tuning),
+        "trained": fitted.trained.form(),
+        "held_out": {"queries": fitted.questions, **fitted.judged.form()},
+        "helps": fitted.helps,
+        "preset": kept,
+    }
+
+
+def _show_fitted(fitted: Fitted, kept: str | None) -> None:
+    trained, judged = fitted.trained, fitted.judged
+    say("\nConstants of `auto`, fitted to the training half:")
+    for line in explained(fitted.tuning):
+        say(f"- {line}")
+    say(f"\nnDCG@10 on the training half: {trained.old:.3f} -> {trained.new:.3f}: {trained}")
+    say(f"on {fitted.questions} held-out questions: {judged.old:.3f} -> {judged.new:.3f}: {judged}")
+    if kept is not None:
+        say(f"kept: search with --preset {kept}, or set preset: {kept}; fourfold presets --remove {kept} removes it")
+    elif fitted.helps:
+        say("keep it with --save NAME")
+
+
+def _form(preset: TunedPreset) -> dict[str, Json]:
+    return {**asdict(preset), "explained": explained(preset.tuning)}
+
+
+def _row(preset: TunedPreset) -> list[object]:
+    gain = f"{preset.gain:+.3f} ({preset.low:+.3f} to {preset.high:+.3f})"
+    return [preset.tuning.name, preset.collection, preset.questions, gain, "; ".join(explained(preset.tuning))]

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, cast
 
-import click
-
 from fourfold.cli.commands import Group, argument, option
-from fourfold.cli.options import JsonFlag
+from fourfold.cli.options import JsonFlag, read_id
 from fourfold.cli.output import heading, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
-from fourfold.cli.values import read_id
 from fourfold.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
@@ -26,7 +23,6 @@ LabelOption = Annotated[str | None, option("--label", metavar="L", help="Where s
 
 @app.adds
 def node(
-    ctx: click.Context,
     name: Annotated[str, argument(metavar="NAME")],
     label: Annotated[str, option(metavar="L", help="What it is, such as person.")] = "entity",
     alias: Annotated[list[str] | None, option(metavar="A", help="Another name; repeat for more.")] = None,
@@ -34,34 +30,32 @@ def node(
 ) -> None:
     """Store a node."""
     item_id = None if item is None else read_id(item)
-    with open_memory(ctx, create=True) as memory:
+    with open_memory(create=True) as memory:
         stored = memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id)
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 
 @app.adds
 def edge(
-    ctx: click.Context,
     source: Annotated[str, argument(metavar="FROM", help="A name, or NAME#LABEL.")],
     relation: Annotated[str, argument(metavar="RELATION")],
     target: Annotated[str, argument(metavar="TO", help="A name, or NAME#LABEL.")],
     weight: Annotated[float, option(metavar="W")] = 1.0,
 ) -> None:
     """Store an edge; storing it again sets the weight."""
-    with open_memory(ctx, create=True) as memory:
+    with open_memory(create=True) as memory:
         stored = memory.add_edge(source, relation, target, weight=weight)
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
 
 
 @app.adds
 def nodes(
-    ctx: click.Context,
     like: Annotated[str, option(metavar="TEXT", help="Only names and aliases that contain this.")] = "",
     limit: Annotated[int, option(metavar="N", help="How many, most connected first.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List nodes with the number of their items, mentions and edges."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         found = memory.nodes(like, limit=limit)
     if as_json:
         say_json({"status": "success", "count": len(found), "nodes": [asdict(one) for one in found]})
@@ -74,13 +68,12 @@ def nodes(
 
 @app.adds
 def show(
-    ctx: click.Context,
     name: Annotated[str, argument(metavar="NAME")],
     label: LabelOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show a node with its items, the items that mention it, and its edges by weight."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         view = memory.node(name, label)
         items = {item.id: item for item in memory.get([*view.items, *view.mentions])}
     if as_json:
@@ -111,7 +104,6 @@ def _show_section(title: str, lines: Sequence[str]) -> None:
 
 @app.adds
 def neighbors(
-    ctx: click.Context,
     name: Annotated[str, argument(metavar="NAME")],
     depth: Annotated[int, option(metavar="N", help="How far, 1 to 5.")] = 1,
     direction: Annotated[str, option(metavar="D", help="both, out or in.")] = "both",
@@ -120,7 +112,7 @@ def neighbors(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a node is connected to."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         found = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
     if as_json:
         from fourfold.wire import encode
@@ -133,13 +125,12 @@ def neighbors(
 
 @app.adds
 def path(
-    ctx: click.Context,
     start: Annotated[str, argument(metavar="A", help="A name, or NAME#LABEL.")],
     end: Annotated[str, argument(metavar="B", help="A name, or NAME#LABEL.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Show how one node leads to another."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         edges = memory.path(start, end)
     if as_json:
         from fourfold.wire import encode
@@ -154,14 +145,13 @@ def path(
 
 @app.adds
 def remove(
-    ctx: click.Context,
     names: Annotated[list[str], argument(metavar="NAME | FROM RELATION TO")],
     label: LabelOption = None,
 ) -> None:
     """Remove a node with its edges, or one edge."""
     if len(names) not in (1, 3):
         raise RequestError("remove takes one name, or three", "Write NAME, or FROM RELATION TO")
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         removed = memory.remove_node(names[0], label=label) if len(names) == 1 else memory.remove_edge(*names)
     if not removed:
         raise NotFound(f"there is no {' '.join(names)} in the graph", "`graph neighbors NAME` shows what there is")

@@ -32,15 +32,20 @@ EventName = Annotated[
 _LATER: Final = "what you asked to remember is kept and will be stored later"
 
 
-def hook(ctx: click.Context, event: EventName) -> None:
+def hook(event: EventName) -> None:
     from fourfold import threads
     from fourfold.cli.hooks.events import Answer
 
-    started, answer = time.monotonic(), Answer(event)
+    started, answer, context = time.monotonic(), Answer(event), click.get_current_context()
+
+    def work() -> None:
+        with context.scope(cleanup=False):
+            _work(answer, settings)
+
     late = False
     try:
-        settings = load_config(ctx).settings
-        task = threads.start(lambda: _work(ctx, answer, settings), "fourfold-hook")
+        settings = load_config().settings
+        task = threads.start(work, "fourfold-hook")
         task.result(max(0.0, settings.hook_seconds - (time.monotonic() - started)))
     except TimeoutError:
         late = True
@@ -55,7 +60,7 @@ def hook(ctx: click.Context, event: EventName) -> None:
         os._exit(0)  # a thread that waits for a lock would delay the exit
 
 
-def _work(ctx: click.Context, answer: Answer, settings: Settings) -> None:
+def _work(answer: Answer, settings: Settings) -> None:
     from fourfold.cli.hooks.capture import Pending, captured
     from fourfold.cli.hooks.events import UnreadableEvent, read_event
 
@@ -75,18 +80,18 @@ def _work(ctx: click.Context, answer: Answer, settings: Settings) -> None:
     answer.messages += refused
     waiting = list(pending.all())
     if event.name in ("session-start", "prompt"):
-        _recall(ctx, event, answer, settings)
+        _recall(event, answer, settings)
     if waiting:
-        _store(ctx, waiting, answer, refused)
+        _store(waiting, answer, refused)
 
 
-def _recall(ctx: click.Context, event: Event, answer: Answer, settings: Settings) -> None:
+def _recall(event: Event, answer: Answer, settings: Settings) -> None:
     """Fills the context. A prompt is first searched without a model, which may take longer than the hook has."""
     from fourfold.cli.hooks import recall
 
     if event.name == "prompt" and not recall.is_question(event.prompt):
         return
-    with suppress(StoreNotFound), open_memory(ctx) as memory:
+    with suppress(StoreNotFound), open_memory() as memory:
         if event.name == "session-start":
             answer.context = recall.session_context(memory, event, settings)
         elif memory.count():
@@ -99,11 +104,11 @@ def _not_remembered(error: InvalidItem) -> str:
     return f"not remembered, because {error}"
 
 
-def _store(ctx: click.Context, waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[str]) -> None:
+def _store(waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[str]) -> None:
     """Moves kept texts into the store; an item without a vector gets it from a background process."""
     ids: list[int] = []
     try:
-        with open_memory(ctx, create=True) as memory:
+        with open_memory(create=True) as memory:
             for path, item in waiting:
                 try:
                     ids.append(_add(memory, item))

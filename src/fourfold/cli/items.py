@@ -1,31 +1,45 @@
-"""add, update, list, get, forget."""
+"""add, update, list, get, forget; history, undo, dedup."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from fourfold.cli.commands import argument, option
-from fourfold.cli.options import DetailFlags, FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
+from fourfold.cli.options import (
+    DetailFlags,
+    FilterFlags,
+    ItemId,
+    JsonFlag,
+    MetaOption,
+    VectorOption,
+    read_end,
+    read_id,
+    read_metadata,
+    read_time,
+    read_vector,
+    read_where,
+)
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
-from fourfold.cli.values import read_end, read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import OPTIONAL
 
 if TYPE_CHECKING:
+    from fourfold.engine.duplicates import DuplicateGroup, Similar
     from fourfold.memory import Memory
     from fourfold.model import Filters, Item, NewItem, RawRecord
+
 
 TagOption = Annotated[list[str] | None, option("--tag", metavar="T", help="A tag; repeat for more.")]
 
 
 def add(
-    ctx: click.Context,
     text: Annotated[str, argument(metavar="TEXT|-", help="The text; - reads it from stdin.")],
     details: DetailFlags,
     key: Annotated[str | None, option(metavar="K", help="Your own id: storing it again replaces.")] = None,
@@ -56,7 +70,7 @@ def add(
         **_with_expiry(details.values(), ttl),
     )
 
-    with open_memory(ctx, create=True) as memory:
+    with open_memory(create=True) as memory:
         before = memory.count()
         added = memory.add(item, wait=wait is not False)
         if memory.count() == before and added.supersedes is None:
@@ -122,7 +136,6 @@ def _finish(memory: Memory, wait: bool | None) -> None:
 
 
 def update(
-    ctx: click.Context,
     item: ItemId,
     text: Annotated[str | None, option(metavar="T", help="The new text.")] = None,
     title: Annotated[str | None, option(metavar="T", help="The new title.")] = None,
@@ -143,7 +156,7 @@ def update(
     if patch == ItemPatch():
         raise InvalidItem("nothing to change", "Give --text, --title, --tag, --untag or --meta")
 
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         updated = memory.update(read_id(item), patch, wait=wait is not False)
         _finish(memory, wait)
     _warn_of_similar(updated)
@@ -152,14 +165,13 @@ def update(
 
 
 def list_items(
-    ctx: click.Context,
     where: FilterFlags,
     limit: Annotated[int, option(metavar="N", help="How many, newest first.")] = 50,
     offset: Annotated[int, option(metavar="N", help="How many to leave out before.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     filters = where.filters()
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         items = memory.list(filters, limit=limit, offset=offset)
         unknown = [] if items else memory.unknown_names(filters)
     for line in unknown:
@@ -171,14 +183,13 @@ def list_items(
 
 
 def get(
-    ctx: click.Context,
     items: Annotated[list[str], argument(metavar="ID...", help="Ids, or key:K.")],
     around: Annotated[int, option(metavar="N", help="Also show this many chunks of its file on each side.")] = 0,
     sources: Annotated[bool, option("--sources", help="With the raw records that it is drawn from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     ids = [read_id(item) for item in items]
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         found, originals = _get(memory, ids, around, sources)
     if as_json:
         _say_items(found, originals if sources else None)
@@ -201,7 +212,6 @@ def _original(record: RawRecord) -> str:
 
 
 def forget(
-    ctx: click.Context,
     items: Annotated[list[str] | None, argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
     tag: Annotated[list[str] | None, option(metavar="T", help="All items with this tag.")] = None,
     path: Annotated[str | None, option(metavar="GLOB", help="All items of these files.")] = None,
@@ -214,7 +224,7 @@ def forget(
         raise RequestError("forget takes ids, or --tag, --path and --where", "Give one or the other")
     ids = [read_id(item) for item in items or ()]
     filters = Filters(tags=tuple(tag or ()), path=path, where=None if where is None else read_where(where))
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         count = memory.forget(ids) if items else _forget_matching(memory, filters, yes=yes)
     say(f"forgot {_items(count)}")
 
@@ -278,3 +288,76 @@ def _in_full(item: Item) -> str:
     facts = {name: local_time(value) if isinstance(value, datetime) else value for name, value in facts.items()}
     lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
     return "\n".join([*lines, "", clean(item.text)])
+
+
+# ---------------------------------------------------------------- versions and near-duplicates
+
+
+def history(item: ItemId, as_json: JsonFlag = False) -> None:
+    from fourfold.wire import encode
+
+    with open_memory() as memory:
+        found = memory.history(read_id(item))
+    if as_json:
+        say_json({"status": "success", "count": len(found), "items": [encode(each) for each in found]})
+    else:
+        say_rows(("id", "from", "until", "item"), (_version_row(each) for each in found))
+
+
+def _version_row(item: Item) -> tuple[object, ...]:
+    until = "" if item.superseded_at is None else local_time(item.superseded_at)
+    shown = f"{heading(item)}: {one_line(item.text)}" if item.title else one_line(item.text)
+    return item.id, local_time(item.valid_from or item.created_at), until, shown
+
+
+def undo(
+    item: ItemId,
+    to: Annotated[int | None, option(metavar="ID", help="That version or value, not the last one.")] = None,
+) -> None:
+    with open_memory() as memory:
+        restored = memory.undo(read_id(item), to=to, wait=True)
+    say(str(restored.id))
+
+
+def dedup(
+    items: Annotated[
+        list[str] | None,
+        argument(metavar="[KEEP ID...]", help="The item to keep, then those to merge into it. Without: list."),
+    ] = None,
+    limit: Annotated[int, option(metavar="N", help="How many groups to list.")] = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    if items:
+        _merge(items)
+        return
+    with open_memory() as memory:
+        groups = memory.duplicates(limit=limit)
+    if as_json:
+        from fourfold.wire import duplicates_json
+
+        say_json({"status": "success", "count": len(groups), "groups": [duplicates_json(group) for group in groups]})
+    else:
+        say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _group_rows(group)))
+
+
+def _merge(items: list[str]) -> None:
+    kept, *others = [read_id(item) for item in items]
+    if not others:
+        raise RequestError("dedup with one id", "Name the item to keep, then those to merge into it")
+    with open_memory() as memory:
+        merged = memory.merge(kept, others)
+    say(f"{merged.id}: merged {len(others)} into it; fourfold undo {merged.id} takes that back")
+
+
+def _group_rows(group: DuplicateGroup) -> Iterator[tuple[object, ...]]:
+    yield group.oldest.id, "", "", _shown(group.oldest)
+    for item, similar in group.others:
+        yield item.id, f"{similar.words:.2f}", _cosine(similar), f"= {_shown(item)}"
+
+
+def _cosine(similar: Similar) -> str:
+    return "" if similar.cosine is None else f"{similar.cosine:.2f}"
+
+
+def _shown(item: Item) -> str:
+    return f"{heading(item)}: {one_line(item.text)}" if item.title else one_line(item.text)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
 from fourfold.cli.commands import Group, argument, option
 from fourfold.cli.items import read_stdin
-from fourfold.cli.options import JsonFlag, MetaOption
+from fourfold.cli.options import JsonFlag, MetaOption, read_metadata
 from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
 from fourfold.cli.session import open_memory
-from fourfold.cli.values import read_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +24,6 @@ SessionOption = Annotated[str | None, option("--session", metavar="ID", help="Th
 
 @app.adds
 def add(
-    ctx: click.Context,
     text: Annotated[str, argument(metavar="TEXT|-", help="The words; - reads them from stdin.")],
     speaker: SpeakerOption = None,
     session: SessionOption = None,
@@ -35,15 +31,15 @@ def add(
 ) -> None:
     """Keep an original, and print its id for `add --source`."""
     content, metadata = read_stdin() if text == "-" else text, read_metadata(meta or ())
-    with open_memory(ctx, create=True) as memory:
+    with open_memory(create=True) as memory:
         record = memory.add_raw(content, speaker, session, metadata)
     say(str(record.id))
 
 
 @app.adds
-def get(ctx: click.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
+def get(ids: RawIds, as_json: JsonFlag = False) -> None:
     """Show raw records in full."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         found = memory.get_raw(ids)
     if as_json:
         _say_records(found)
@@ -53,7 +49,6 @@ def get(ctx: click.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
 
 @app.adds
 def list_(
-    ctx: click.Context,
     speaker: SpeakerOption = None,
     session: SessionOption = None,
     limit: Annotated[int, option(metavar="N", help="How many, newest first.")] = 50,
@@ -61,7 +56,7 @@ def list_(
     as_json: JsonFlag = False,
 ) -> None:
     """List raw records, newest first."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         page = memory.list_raw(session_id=session, speaker=speaker, limit=limit, offset=offset)
     if as_json:
         _say_records(page, total=page.total, has_more=page.has_more)
@@ -72,12 +67,11 @@ def list_(
 
 @app.adds
 def forget(
-    ctx: click.Context,
     ids: RawIds,
     force: Annotated[bool, option("--force", help="Also those that items are drawn from.")] = False,
 ) -> None:
     """Delete raw records; one that an item is drawn from only with --force."""
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         count = memory.forget_raw(ids, force=force)
     say(f"forgot {count} raw record{'' if count == 1 else 's'}")
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
 from fourfold.cli.commands import argument, option
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags, read_id
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, say_rows, warn, warn_degraded
 from fourfold.cli.session import load_config, open_memory, search_namespaces
-from fourfold.cli.values import read_id
 from fourfold.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -22,19 +19,15 @@ if TYPE_CHECKING:
 QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 
-def search(
-    ctx: click.Context, query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False
-) -> None:
+def search(query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False) -> None:
     asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
-    response = search_namespaces(ctx, query, **asked)
-    show_response(response, as_json=as_json, namespaces="," in load_config(ctx).settings.namespace)
+    response = search_namespaces(query, **asked)
+    show_response(response, as_json=as_json, namespaces="," in load_config().settings.namespace)
 
 
-def why(
-    ctx: click.Context, item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False
-) -> None:
+def why(item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False) -> None:
     asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         answer = memory.why(read_id(item), query, **asked)
     if as_json:
         from fourfold.wire import why_json
@@ -107,7 +100,6 @@ def _show_why(answer: Why) -> None:
 
 
 def retrieve(
-    ctx: click.Context,
     query: QueryText,
     how: RetrieveFlags,
     where: FilterFlags,
@@ -121,9 +113,9 @@ def retrieve(
         raise InvalidQuery("--chroma and --collection belong together", "Give both, or none")
     asked: dict[str, Any] = {"preset": "wiki", **how.arguments(), "filters": where.filters()}
     if chroma is None or collection is None:
-        response = search_namespaces(ctx, query, **asked)
+        response = search_namespaces(query, **asked)
     else:
-        response = _from_chroma(load_config(ctx).settings, chroma, collection, query, asked)
+        response = _from_chroma(load_config().settings, chroma, collection, query, asked)
     _show_rows(response, as_json=as_json)
 
 

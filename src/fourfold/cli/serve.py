@@ -11,14 +11,13 @@ import click
 
 from fourfold.cli.commands import Group, made, option
 from fourfold.cli.output import say, warn
-from fourfold.cli.session import Globals, load_config
+from fourfold.cli.session import Globals, given_globals, load_config
 from fourfold.errors import MissingExtra
 
 Tools = Annotated[Literal["core", "graph", "all"], option(help="Which tools to offer: core, graph (and core), or all.")]
 
 
 def serve(
-    ctx: click.Context,
     host: Annotated[
         str, option(metavar="HOST", help="The address to listen on; any but this machine's needs http_tokens.")
     ] = "127.0.0.1",
@@ -28,26 +27,26 @@ def serve(
     tools: Annotated[Literal["core", "graph", "all"], option(help="Which MCP tools to offer at /mcp.")] = "core",
     open_page: Annotated[bool, option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    settings = load_config(ctx).settings
+    settings = load_config().settings
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     _server("http.app").serve(settings, tools, address, open_page=open_page)
 
 
 def mcp(
-    ctx: click.Context,
     tools: Tools = "core",
     http: Annotated[
         str | None, option(metavar="HOST:PORT", help="Serve Streamable HTTP at this address instead of stdio.")
     ] = None,
 ) -> None:
     """Serve the memory to an agent over MCP, on stdin and stdout or over HTTP."""
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
-    _configure_logs(cast("Globals", ctx.obj))
+    given = given_globals()
+    _configure_logs(given)
     if http is None:
-        _server("mcp.stdio").serve_stdio(lambda: load_config(ctx).settings, tools)
+        _server("mcp.stdio").serve_stdio(lambda: load_config(given).settings, tools)
     else:
-        _server("mcp.http").serve_http(load_config(ctx).settings, tools, http)
+        _server("mcp.http").serve_http(load_config().settings, tools, http)
 
 
 app: Group = made("mcp", cleandoc(mcp.__doc__ or ""), mcp, Group, invoke_without_command=True, no_args_is_help=False)
@@ -88,7 +87,6 @@ ForClient = Annotated[
 
 @app.adds
 def install(
-    ctx: click.Context,
     client: ForClient = "claude-code",
     tools: Tools = "core",
     scope: Scope = "user",
@@ -104,8 +102,8 @@ def install(
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
     arguments = ["--tools", tools] if tools != "core" else []
-    config = cast("Globals", ctx.obj).config
-    entry = entries.make_entry(load_config(ctx), config, arguments, scope, Path.cwd())
+    config = given_globals().config
+    entry = entries.make_entry(load_config(), config, arguments, scope, Path.cwd())
     form = entry.json(typed=chosen.typed)
     for variable in entry.left_out:
         warn(f"{variable} holds a secret and is not written: set it where {chosen.title} starts")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import click
+
 from fourfold.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    import click
-
     from fourfold.config import Loaded, Settings
     from fourfold.logs import Format, Level
     from fourfold.memory import Memory
@@ -30,11 +30,16 @@ class Globals:
     log_format: Format | None = None
 
 
-def load_config(ctx: click.Context) -> Loaded:
+def given_globals() -> Globals:
+    """The global options of the command that runs in this thread."""
+    return click.get_current_context().obj
+
+
+def load_config(given: Globals | None = None) -> Loaded:
     from fourfold import logs
     from fourfold.config import load
 
-    given = cast("Globals", ctx.obj)
+    given = given or given_globals()
     flags = {name: value for name, value in vars(given).items() if name != "config"}
     loaded = load(flags, os.environ, given.config)
     if loaded.settings.store == ":memory:":
@@ -53,21 +58,21 @@ def namespaces(settings: Settings) -> tuple[str, ...]:
     return names
 
 
-def open_memory(ctx: click.Context, *, create: bool = False, background: bool = False) -> Memory:
+def open_memory(*, create: bool = False, background: bool = False) -> Memory:
     """Opens the store for the one namespace that is set.
 
     `create`: creates a store that does not exist; otherwise that is a StoreNotFound.
     `background`: makes vectors and publishes indexes, for other processes too: for a command that keeps running.
     """
-    settings = load_config(ctx).settings
+    settings = load_config().settings
     if len(namespaces(settings)) > 1:
         raise InvalidSetting(f"{settings.namespace!r} names several namespaces", "Only `search` takes more than one")
     return _open(settings, create=create, background=background)
 
 
-def search_namespaces(ctx: click.Context, query: str, **options: Any) -> SearchResponse:
+def search_namespaces(query: str, **options: Any) -> SearchResponse:
     """Searches all namespaces that are set."""
-    settings = load_config(ctx).settings
+    settings = load_config().settings
     with _open(settings) as memory:
         return memory.search(query, namespaces=namespaces(settings), **options)
 

@@ -1,26 +1,93 @@
-"""import, export, copy, move, backup, restore."""
+"""index, import, export, copy, move, backup, restore."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
 from fourfold.cli.commands import argument, option
-from fourfold.cli.output import say, warn
+from fourfold.cli.options import JsonFlag
+from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
-from fourfold.errors import NotFound, RequestError
+from fourfold.errors import FourfoldError, NotFound, RequestError
 from fourfold.integrations.importers.formats import FORMATS
 
 if TYPE_CHECKING:
+    from fourfold.ingest.report import IndexReport
     from fourfold.memory import Memory
     from fourfold.storage.move import Moved
+
+
+# ---------------------------------------------------------------- files
+
+
+def index(
+    folders: Annotated[list[Path], argument(metavar="PATH...", help="Folders or files to index.")],
+    exclude: Annotated[
+        list[str] | None, option("--exclude", metavar="GLOB", help="Leave this out, as .gitignore would; repeat.")
+    ] = None,
+    tag: Annotated[list[str] | None, option("--tag", metavar="T", help="A tag for all of them; repeat.")] = None,
+    watch: Annotated[bool, option("--watch", help="Stay, and follow changes until interrupted.")] = False,
+    verify: Annotated[bool, option("--verify", help="Compare contents, not only sizes and times.")] = False,
+    wait: WaitFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    from fourfold.cli.render import progress_bar
+    from fourfold.ingest.sync import watch as watching
+
+    globs, tags = exclude or (), tag or ()
+    with open_memory(create=True, background=watch) as memory:
+        with progress_bar("files") as progress:
+            report = memory.index_folders(folders, exclude=globs, tags=tags, verify=verify, progress=progress)
+        _say(report, as_json=as_json)
+        if watch:
+            _watch(watching(lambda: memory.index_folders(folders, exclude=globs, tags=tags)), as_json=as_json)
+        else:
+            finish_vectors(memory, wait)
+
+
+def _watch(runs: Generator[IndexReport | FourfoldError], *, as_json: bool) -> None:
+    failed = ""
+    for done in runs:
+        if isinstance(done, FourfoldError):
+            if str(done) != failed:
+                warn(f"error: {done}; still watching")
+            failed = str(done)
+        else:
+            failed = ""
+            if done.touched:
+                _say(done, as_json=as_json)
+
+
+def _say(report: IndexReport, *, as_json: bool) -> None:
+    from fourfold.ingest.report import reasons
+
+    if as_json:
+        from fourfold.wire import index_json
+
+        say_json(index_json(report))
+        return
+    say(
+        f"{_files(report.files)}: {report.new} new, {report.changed} changed, {report.moved} moved, "
+        f"{report.removed} removed, {report.unchanged} unchanged; {report.chunks} chunks stored"
+    )
+    for title, found in (("note on", report.notes), ("skipped", report.skipped)):
+        for reason, few in reasons(found):
+            examples = ", ".join(one_line(path) for path in few.examples[:3])
+            more = ", ..." if few.count > 3 else ""
+            say(f"  {title} {few.count}: {one_line(reason)} ({examples}{more})")
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+# ---------------------------------------------------------------- the whole store
 
 FilePath = Annotated[Path, argument(metavar="FILE")]
 Target = Annotated[str, argument(metavar="TARGET", help="FOLDER or DSN")]
@@ -31,7 +98,6 @@ Foreign = Annotated[
 
 
 def import_file(
-    ctx: click.Context,
     file: FilePath,
     tool: Foreign = None,
     dry_run: Annotated[bool, option("--dry-run", help="With --from: only report what would be stored.")] = False,
@@ -40,24 +106,24 @@ def import_file(
     from fourfold.cli.render import progress_bar
 
     if tool is not None:
-        _import_from(ctx, tool, file, dry_run=dry_run, wait=wait)
+        _import_from(tool, file, dry_run=dry_run, wait=wait)
         return
     if dry_run:
         raise RequestError("--dry-run works with --from only", "Name the tool that wrote the file: --from TOOL")
     _must_exist(file)
-    with open_memory(ctx, create=True) as memory:
+    with open_memory(create=True) as memory:
         with progress_bar("import", in_bytes=True) as progress:
             counts = memory.import_file(file, progress=progress)
         finish_vectors(memory, wait)
     say(f"imported {_listed(counts)}")
 
 
-def _import_from(ctx: click.Context, tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
+def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
     from fourfold.integrations.importers.formats import read, report_of, store
 
     found = read(tool, place)
     if not dry_run:
-        with open_memory(ctx, create=True) as memory:
+        with open_memory(create=True) as memory:
             store(memory, found)
             finish_vectors(memory, wait)
     report = report_of(found)
@@ -67,14 +133,13 @@ def _import_from(ctx: click.Context, tool: str, place: Path, *, dry_run: bool, w
 
 
 def export(
-    ctx: click.Context,
     file: Annotated[str, argument(metavar="FILE.jsonl|-", help="- writes to stdout.")],
     force: Annotated[bool, option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     target, to_stdout = Path(file), file == "-"
     if not to_stdout and target.exists() and not force:
         raise RequestError(f"{target} exists", "Choose another name, or replace it with --force")
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         counts = _export_to_stdout(memory) if to_stdout else memory.export(target)
     (warn if to_stdout else say)(f"exported {_listed(counts)}")
 
@@ -90,39 +155,38 @@ def _export_to_stdout(memory: Memory) -> Mapping[str, int]:
     return counts
 
 
-def backup(ctx: click.Context, file: FilePath) -> None:
-    with open_memory(ctx) as memory:
+def backup(file: FilePath) -> None:
+    with open_memory() as memory:
         memory.backup(file)
     say(f"backed up to {file}")
 
 
-def restore(ctx: click.Context, file: FilePath) -> None:
+def restore(file: FilePath) -> None:
     from fourfold.memory import Memory
 
     _must_exist(file)
-    Memory.restore(file, load_config(ctx).settings.store)
+    Memory.restore(file, load_config().settings.store)
     say(f"restored from {file}")
 
 
-def copy(ctx: click.Context, target: Target) -> None:
-    say(_copied(_copy(ctx, target)))
+def copy(target: Target) -> None:
+    say(_copied(_copy(target)))
 
 
 def move(
-    ctx: click.Context,
     target: Target,
     delete_source: Annotated[
         bool, option("--delete-source", help="Remove the source after both were compared.")
     ] = False,
 ) -> None:
-    say(_copied(_copy(ctx, target, delete_source=delete_source)))
+    say(_copied(_copy(target, delete_source=delete_source)))
     say("the source is removed" if delete_source else "the source is kept: --delete-source removes it")
 
 
-def _copy(ctx: click.Context, target: str, *, delete_source: bool = False) -> Moved:
+def _copy(target: str, *, delete_source: bool = False) -> Moved:
     from fourfold.cli.render import progress_bar
 
-    with open_memory(ctx) as memory, progress_bar("copy", in_bytes=True) as progress:
+    with open_memory() as memory, progress_bar("copy", in_bytes=True) as progress:
         return memory.move(target, progress=progress, delete_source=delete_source)
 
 

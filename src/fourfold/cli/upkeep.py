@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from fourfold.model import Json
 
 
-def tags(ctx: click.Context, as_json: JsonFlag = False) -> None:
-    with open_memory(ctx) as memory:
+def tags(as_json: JsonFlag = False) -> None:
+    with open_memory() as memory:
         counts = memory.tags()
     _say_counts("tags", "tag", counts, as_json=as_json)
 
 
-def namespaces(ctx: click.Context, as_json: JsonFlag = False) -> None:
-    with open_memory(ctx) as memory:
+def namespaces(as_json: JsonFlag = False) -> None:
+    with open_memory() as memory:
         counts = memory.namespaces()
     _say_counts("namespaces", "namespace", counts, as_json=as_json)
 
 
-def status(ctx: click.Context, as_json: JsonFlag = False) -> None:
-    with open_memory(ctx) as memory:
+def status(as_json: JsonFlag = False) -> None:
+    with open_memory() as memory:
         facts = memory.status()
     if as_json:
         say_json({"status": "success", **facts})
@@ -38,8 +38,8 @@ def status(ctx: click.Context, as_json: JsonFlag = False) -> None:
         say_rows(("what", "value"), _flat(facts))
 
 
-def config(ctx: click.Context, as_json: JsonFlag = False) -> None:
-    shown = load_config(ctx).shown()
+def config(as_json: JsonFlag = False) -> None:
+    shown = load_config().shown()
     if as_json:
         say_json({"status": "success", "settings": {name: given._asdict() for name, given in shown.items()}})
     else:
@@ -48,8 +48,8 @@ def config(ctx: click.Context, as_json: JsonFlag = False) -> None:
         )
 
 
-def check(ctx: click.Context, as_json: JsonFlag = False) -> None:
-    with open_memory(ctx) as memory:
+def check(as_json: JsonFlag = False) -> None:
+    with open_memory() as memory:
         problems, facts = memory.check(), memory.status()
     counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
     pending = {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
@@ -67,32 +67,30 @@ def check(ctx: click.Context, as_json: JsonFlag = False) -> None:
 
 
 def repair(
-    ctx: click.Context,
     purge: Annotated[bool, option("--purge", help="Also remove forgotten text from every file.")] = False,
 ) -> None:
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         actions = memory.repair(purge=purge)
     for action in actions or ("nothing to repair",):
         say(one_line(action))
 
 
 def scan_secrets(
-    ctx: click.Context,
     mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
     from fourfold.cli.hooks import capture
     from fourfold.serve.http import judged_files
 
-    with open_memory(ctx) as memory:
+    with open_memory() as memory:
         lines = judged_files.scan(memory.settings, mask=mask) + capture.scan(mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 
 
-def reembed(ctx: click.Context) -> None:
+def reembed() -> None:
     from fourfold.cli.render import progress_bar
 
-    with open_memory(ctx) as memory, progress_bar("vectors") as progress:
+    with open_memory() as memory, progress_bar("vectors") as progress:
         made = memory.reembed(progress=progress)
     say(f"made {made} vectors")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
 from fourfold.cli.commands import option
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import open_memory
@@ -27,8 +25,8 @@ WaitFlag = Annotated[
 ]
 
 
-def embed(ctx: click.Context) -> None:
-    with open_memory(ctx) as memory:
+def embed() -> None:
+    with open_memory() as memory:
         renewed, made, size = _renew(memory), _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
             raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
