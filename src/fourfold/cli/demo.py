@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fourfold.cli.output import say, warn_degraded
+from fourfold.model import Json, NewItem
+from fourfold.retrieval import SearchResponse
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.model import Json, NewItem
-    from fourfold.retrieval import SearchResponse
 
 
 class Question(NamedTuple):
@@ -105,8 +105,6 @@ def _rows(name: str) -> list[dict[str, Json]]:
 
 
 def _item(row: dict[str, Json]) -> NewItem:
-    from fourfold.model import NewItem
-
     tags: Iterable[str] = row["tags"]
     return NewItem(
         text=row["text"],

@@ -16,6 +16,7 @@ from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
 from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import InvalidQuery, NotFound, RequestError
+from fourfold.model import Json
 from fourfold.ranking.presets import checked_tuning, explained
 from fourfold.retrieval import Tuning
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from fourfold.evaluation.metrics import Comparison
     from fourfold.evaluation.runs import Run
     from fourfold.evaluation.tune import Fitted, Grid
-    from fourfold.model import Json
-
 
 T = TypeVar("T")
 Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"

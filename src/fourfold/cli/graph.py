@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, cast
+from dataclasses import astuple
+from typing import Annotated, cast
 
 from fourfold.cli.commands import Group, argument, option
 from fourfold.cli.options import JsonFlag, read_id
-from fourfold.cli.output import heading, one_line, say, say_json, say_rows, warn
+from fourfold.cli.output import heading, one_line, say, say_json, say_list, say_rows, warn
 from fourfold.cli.session import open_memory
 from fourfold.errors import NotFound, RequestError
-
-if TYPE_CHECKING:
-    from fourfold.model import Node
-    from fourfold.storage.values import Direction
+from fourfold.model import Node
+from fourfold.storage.values import Direction
+from fourfold.wire import encode
 
 app = Group("graph", help="Entities and the relations between them.")
 
@@ -57,13 +56,9 @@ def nodes(
     """List nodes with the number of their items, mentions and edges."""
     with open_memory() as memory:
         found = memory.nodes(like, limit=limit)
-    if as_json:
-        say_json({"status": "success", "count": len(found), "nodes": [asdict(one) for one in found]})
-        return
-    if not found:
+    if not found and not as_json:
         warn("no nodes found")
-    columns = ("name", "label", "items", "mentions", "edges")
-    say_rows(columns, ((one.name, one.label, one.items, one.mentions, one.edges) for one in found))
+    say_list("nodes", found, ("name", "label", "items", "mentions", "edges"), astuple, as_json=as_json)
 
 
 @app.adds
@@ -77,8 +72,6 @@ def show(
         view = memory.node(name, label)
         items = {item.id: item for item in memory.get([*view.items, *view.mentions])}
     if as_json:
-        from fourfold.wire import encode
-
         say_json({"status": "success", **encode(view)})
         return
     _show_node(view.node)
@@ -115,8 +108,6 @@ def neighbors(
     with open_memory() as memory:
         found = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
     if as_json:
-        from fourfold.wire import encode
-
         say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in found]})
         return
     columns = ("name", "label", "relation", "distance", "weight")
@@ -133,8 +124,6 @@ def path(
     with open_memory() as memory:
         edges = memory.path(start, end)
     if as_json:
-        from fourfold.wire import encode
-
         say_json({"status": "success", "from": start, "to": end, "path": [encode(edge) for edge in edges]})
         return
     if not edges:

@@ -17,6 +17,7 @@ import click
 from fourfold.cli.commands import argument
 from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
+from fourfold.model import NewItem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +128,6 @@ def _add(memory: Memory, item: Captured) -> int:
     from datetime import datetime
 
     from fourfold.cli.hooks.recall import project_tag
-    from fourfold.model import NewItem
 
     new = NewItem(
         item.text,

@@ -20,21 +20,24 @@ from fourfold.cli.options import (
     read_end,
     read_id,
     read_metadata,
+    read_stdin,
     read_time,
     read_vector,
     read_where,
 )
-from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
+from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_list, say_rows, warn
+from fourfold.cli.raw import raw_in_full
 from fourfold.cli.session import open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import OPTIONAL
+from fourfold.model import Filters, Item, ItemPatch, NewItem, RawRecord
+from fourfold.text.secrets import masks_in
+from fourfold.wire import duplicates_json, encode
 
 if TYPE_CHECKING:
     from fourfold.engine.duplicates import DuplicateGroup, Similar
     from fourfold.memory import Memory
-    from fourfold.model import Filters, Item, NewItem, RawRecord
-
 
 TagOption = Annotated[list[str] | None, option("--tag", metavar="T", help="A tag; repeat for more.")]
 
@@ -54,8 +57,6 @@ def add(
     vector: VectorOption = None,
     wait: WaitFlag = None,
 ) -> None:
-    from fourfold.model import NewItem
-
     item = NewItem(
         text=read_stdin() if text == "-" else text,
         title=title,
@@ -89,8 +90,6 @@ def _warn_of_similar(stored: Item) -> None:
 
 
 def _warn_of_masks(stored: Item) -> None:
-    from fourfold.text.secrets import masks_in
-
     if kinds := dict.fromkeys([*masks_in(stored.title), *masks_in(stored.text)]):
         warn(f"masked: {', '.join(kinds)}; FOURFOLD_SECRETS=allow stores secrets as they are")
 
@@ -144,8 +143,6 @@ def update(
     meta: Annotated[list[str] | None, option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
     wait: WaitFlag = None,
 ) -> None:
-    from fourfold.model import ItemPatch
-
     patch = ItemPatch(
         text=text,
         title=title,
@@ -176,10 +173,7 @@ def list_items(
         unknown = [] if items else memory.unknown_names(filters)
     for line in unknown:
         warn(line)
-    if as_json:
-        _say_items(items)
-    else:
-        say_rows(("id", "created", "item", "tags"), (_row(item) for item in items))
+    say_list("items", items, ("id", "created", "item", "tags"), _row, as_json=as_json)
 
 
 def get(
@@ -192,9 +186,10 @@ def get(
     with open_memory() as memory:
         found, originals = _get(memory, ids, around, sources)
     if as_json:
-        _say_items(found, originals if sources else None)
+        shown = {"sources": [encode(record) for record in originals]} if sources else {}
+        say_json({"status": "success", "count": len(found), "items": [encode(item) for item in found], **shown})
     else:
-        say("\n\n".join([*map(_in_full, found), *map(_original, originals)]))
+        say("\n\n".join([*map(_in_full, found), *map(raw_in_full, originals)]))
 
 
 def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tuple[list[Item], list[RawRecord]]:
@@ -205,12 +200,6 @@ def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tu
     return items, list({record.id: record for record in originals}.values())
 
 
-def _original(record: RawRecord) -> str:
-    from fourfold.cli.raw import raw_heading
-
-    return f"{raw_heading(record)}\n\n{clean(record.content)}"
-
-
 def forget(
     items: Annotated[list[str] | None, argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
     tag: Annotated[list[str] | None, option(metavar="T", help="All items with this tag.")] = None,
@@ -218,8 +207,6 @@ def forget(
     where: Annotated[str | None, option(metavar="EXPR", help="All items that satisfy this filter.")] = None,
     yes: Annotated[bool, option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    from fourfold.model import Filters
-
     if bool(items) == (tag is not None or path is not None or where is not None):
         raise RequestError("forget takes ids, or --tag, --path and --where", "Give one or the other")
     ids = [read_id(item) for item in items or ()]
@@ -246,22 +233,8 @@ def _confirm(count: int) -> None:
     click.confirm(f"Forget {_items(count)}?", abort=True, err=True)
 
 
-def read_stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        raise InvalidItem("stdin is not UTF-8 text", "Convert it first") from wrong
-
-
 def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count} items"
-
-
-def _say_items(items: list[Item], sources: list[RawRecord] | None = None) -> None:
-    from fourfold.wire import encode
-
-    shown = {} if sources is None else {"sources": [encode(record) for record in sources]}
-    say_json({"status": "success", "count": len(items), "items": [encode(item) for item in items], **shown})
 
 
 def _row(item: Item) -> tuple[object, ...]:
@@ -294,20 +267,14 @@ def _in_full(item: Item) -> str:
 
 
 def history(item: ItemId, as_json: JsonFlag = False) -> None:
-    from fourfold.wire import encode
-
     with open_memory() as memory:
         found = memory.history(read_id(item))
-    if as_json:
-        say_json({"status": "success", "count": len(found), "items": [encode(each) for each in found]})
-    else:
-        say_rows(("id", "from", "until", "item"), (_version_row(each) for each in found))
+    say_list("items", found, ("id", "from", "until", "item"), _version_row, as_json=as_json)
 
 
 def _version_row(item: Item) -> tuple[object, ...]:
     until = "" if item.superseded_at is None else local_time(item.superseded_at)
-    shown = f"{heading(item)}: {one_line(item.text)}" if item.title else one_line(item.text)
-    return item.id, local_time(item.valid_from or item.created_at), until, shown
+    return item.id, local_time(item.valid_from or item.created_at), until, _shown(item)
 
 
 def undo(
@@ -333,8 +300,6 @@ def dedup(
     with open_memory() as memory:
         groups = memory.duplicates(limit=limit)
     if as_json:
-        from fourfold.wire import duplicates_json
-
         say_json({"status": "success", "count": len(groups), "groups": [duplicates_json(group) for group in groups]})
     else:
         say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _group_rows(group)))

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from fourfold.cli.commands import OptionGroup, argument, option
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 from fourfold.fields import DETAILS, Column, FilterOption, filter_options
+from fourfold.filters import Condition
+from fourfold.filters.conditions import check_size
+from fourfold.filters.expression import parse
+from fourfold.model import Filters, Json, MetadataTest
 from fourfold.ranking.options import OPTIONS, SearchOption
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
-    from fourfold.filters import Condition
-    from fourfold.model import Filters, Json, MetadataTest
-
 
 # ---------------------------------------------------------------- values
 
@@ -37,10 +35,15 @@ _OPERATORS: Final[Mapping[str, Literal["eq", "ne", "lt", "lte", "gt", "gte"]]] =
 }  # fmt: skip
 
 
+def read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        raise InvalidItem("stdin is not UTF-8 text", "Convert it first") from wrong
+
+
 def read_time(text: str, *, end_of_day: bool = False) -> datetime:
     """An ISO date or time; without an offset it is local time. `end_of_day`: a bare date means its last moment."""
-    from datetime import datetime, time
-
     try:
         moment = datetime.fromisoformat(text.strip())
         if end_of_day and len(text.strip()) <= _LONGEST_DATE:
@@ -52,8 +55,6 @@ def read_time(text: str, *, end_of_day: bool = False) -> datetime:
 
 def read_end(text: str) -> datetime:
     """The end of a time that begins now: 30m, 12h, 7d or 2w."""
-    from datetime import UTC, datetime, timedelta
-
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise InvalidItem(f"{text!r} is not a duration", "Write 30m, 12h, 7d or 2w")
@@ -93,8 +94,6 @@ def read_metadata(pairs: Sequence[str]) -> dict[str, Json]:
 
 
 def read_metadata_test(text: str) -> MetadataTest:
-    from fourfold.model import MetadataTest
-
     match = _TEST.fullmatch(text)
     if match is None:
         raise InvalidQuery(f"{text!r} is not a test of metadata", "Write --meta KEY=VALUE, or !=, <, <=, >, >= for =")
@@ -104,9 +103,6 @@ def read_metadata_test(text: str) -> MetadataTest:
 
 def read_where(text: str) -> Condition:
     """A filter; times without an offset are local."""
-    from fourfold.filters.conditions import check_size
-    from fourfold.filters.expression import parse
-
     return check_size(parse(text, None))
 
 
@@ -220,8 +216,6 @@ class FilterFlags(OptionGroup):
         return [_parameter(option, option.help) for option in filter_options().values()]
 
     def filters(self) -> Filters:
-        from fourfold.model import Filters
-
         options = filter_options()
         read = {name: _read_filter(options[name], value) for name, value in self._given.items() if value is not None}
         return Filters.of_options(read)

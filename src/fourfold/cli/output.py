@@ -8,9 +8,9 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -30,9 +30,8 @@ _INVISIBLE = re.compile(
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, direction of writing
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # half characters, tags, variants that show nothing
 )
-
-
-_SHOWN_COPIES = 3
+_SHOWN_COPIES: Final = 3
+T = TypeVar("T")
 
 
 def clean(text: str) -> str:
@@ -104,6 +103,24 @@ def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header
     else:
         named = [list(columns), *lines] if header else lines
         click.echo("".join("\t".join(line) + "\n" for line in named), nl=False)
+
+
+def say_list(
+    name: str,
+    values: Sequence[T],
+    columns: Sequence[str],
+    row: Callable[[T], Sequence[object]],
+    *,
+    as_json: bool,
+    **facts: Json,
+) -> None:
+    """One JSON object with the values in full, or a table with a row for each."""
+    if as_json:
+        from fourfold.wire import encode
+
+        say_json({"status": "success", "count": len(values), **facts, name: [encode(value) for value in values]})
+    else:
+        say_rows(columns, map(row, values))
 
 
 def warn_degraded(response: SearchResponse) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from fourfold.cli.commands import Group, argument, option
-from fourfold.cli.items import read_stdin
-from fourfold.cli.options import JsonFlag, MetaOption, read_metadata
-from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
+from fourfold.cli.options import JsonFlag, MetaOption, read_metadata, read_stdin
+from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_list
 from fourfold.cli.session import open_memory
+from fourfold.model import RawRecord
+from fourfold.wire import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fourfold.model import RawRecord
+    pass
 
 app = Group("raw", help="Raw records: the originals that items are drawn from.")
 
@@ -42,9 +41,9 @@ def get(ids: RawIds, as_json: JsonFlag = False) -> None:
     with open_memory() as memory:
         found = memory.get_raw(ids)
     if as_json:
-        _say_records(found)
+        say_json({"status": "success", "count": len(found), "raw": [encode(record) for record in found]})
     else:
-        say("\n\n".join(f"{raw_heading(record)}\n\n{clean(record.content)}" for record in found))
+        say("\n\n".join(map(raw_in_full, found)))
 
 
 @app.adds
@@ -58,11 +57,8 @@ def list_(
     """List raw records, newest first."""
     with open_memory() as memory:
         page = memory.list_raw(session_id=session, speaker=speaker, limit=limit, offset=offset)
-    if as_json:
-        _say_records(page, total=page.total, has_more=page.has_more)
-    else:
-        columns = ("id", "created", "session", "speaker", "words")
-        say_rows(columns, (_row(record) for record in page))
+    columns = ("id", "created", "session", "speaker", "words")
+    say_list("raw", page, columns, _row, as_json=as_json, total=page.total, has_more=page.has_more)
 
 
 @app.adds
@@ -82,12 +78,10 @@ def raw_heading(record: RawRecord) -> str:
     return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
 
 
+def raw_in_full(record: RawRecord) -> str:
+    return f"{raw_heading(record)}\n\n{clean(record.content)}"
+
+
 def _row(record: RawRecord) -> tuple[object, ...]:
     words = one_line(record.content)[:80]
     return record.id, local_time(record.created_at), record.session_id or "", record.speaker or "", words
-
-
-def _say_records(records: Sequence[RawRecord], **facts: object) -> None:
-    from fourfold.wire import encode
-
-    say_json({"status": "success", "count": len(records), **facts, "raw": [encode(record) for record in records]})

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fourfold.cli.commands import argument, option
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags, read_id
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, say_rows, warn, warn_degraded
+from fourfold.cli.raw import raw_heading
 from fourfold.cli.session import load_config, open_memory, search_namespaces
 from fourfold.errors import InvalidQuery
+from fourfold.retrieval import Result, SearchResponse
+from fourfold.wire import response_json, why_json
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.memory import Why
-    from fourfold.retrieval import Result, SearchResponse
-
 QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 
@@ -30,8 +31,6 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_js
     with open_memory() as memory:
         answer = memory.why(read_id(item), query, **asked)
     if as_json:
-        from fourfold.wire import why_json
-
         say_json(why_json(answer, query))
     else:
         _show_why(answer)
@@ -40,8 +39,6 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_js
 def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
     """`namespaces`: show the namespace of each result, if several were searched."""
     if as_json:
-        from fourfold.wire import response_json
-
         say_json(response_json(response))
         return
     if not response.results:
@@ -87,8 +84,6 @@ def _show_why(answer: Why) -> None:
     for reason in answer.reasons:
         say(f"  {one_line(reason)}")
     for record in answer.sources:
-        from fourfold.cli.raw import raw_heading
-
         say(f"  drawn from {raw_heading(record)}: {one_line(record.content)[:120]}")
     if answer.result is not None and answer.result.explanation is not None:
         from fourfold.cli.render import print_explanation
@@ -130,8 +125,6 @@ def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: d
 
 def _show_rows(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
-        from fourfold.wire import response_json
-
         say_json(response_json(response))
         return
     if not response.results:

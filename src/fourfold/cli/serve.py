@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 import click
 
+from fourfold import addresses, logs
 from fourfold.cli.commands import Group, made, option
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import Globals, given_globals, load_config
 from fourfold.errors import MissingExtra
+from fourfold.wire import dumps
 
 Tools = Annotated[Literal["core", "graph", "all"], option(help="Which tools to offer: core, graph (and core), or all.")]
 
@@ -68,8 +70,6 @@ def _server(module: str) -> Any:
 
 def _configure_logs(given: Globals) -> None:
     """Before the first message; the settings are read later, with the first call that needs the store."""
-    from fourfold import logs
-
     level = given.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
     form = given.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
     known = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
@@ -97,7 +97,6 @@ def install(
 
     from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
-    from fourfold.wire import dumps
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
@@ -136,7 +135,6 @@ def uninstall(
     """Show, or with --yes remove, the entry that gives a client this memory. The store stays."""
     from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
-    from fourfold.wire import dumps
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
@@ -150,8 +148,6 @@ def uninstall(
 
 def _shown(value: Any) -> Any:
     """A part of a file, in which addresses show no password."""
-    from fourfold import addresses
-
     match value:
         case str():
             return addresses.shown(value) if addresses.is_address(value) else value

@@ -15,10 +15,11 @@ from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError, NotFound, RequestError
+from fourfold.ingest.report import IndexReport, reasons
 from fourfold.integrations.importers.formats import FORMATS
+from fourfold.wire import index_json
 
 if TYPE_CHECKING:
-    from fourfold.ingest.report import IndexReport
     from fourfold.memory import Memory
     from fourfold.storage.move import Moved
 
@@ -65,11 +66,7 @@ def _watch(runs: Generator[IndexReport | FourfoldError], *, as_json: bool) -> No
 
 
 def _say(report: IndexReport, *, as_json: bool) -> None:
-    from fourfold.ingest.report import reasons
-
     if as_json:
-        from fourfold.wire import index_json
-
         say_json(index_json(report))
         return
     say(

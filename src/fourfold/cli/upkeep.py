@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import click
 
@@ -12,9 +12,7 @@ from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, say_rows
 from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import DamagedStore
-
-if TYPE_CHECKING:
-    from fourfold.model import Json
+from fourfold.model import Json
 
 
 def tags(as_json: JsonFlag = False) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from fourfold import owner_only
 from fourfold.cli.hooks.events import Event
 from fourfold.config import Settings, default_store
+from fourfold.text.secrets import masked, masks_in
 
 REQUESTS: Final = 5
 """Maximum number of requests taken from one prompt."""
@@ -115,8 +116,6 @@ def scan(*, mask: bool, folder: Path | None = None) -> list[str]:
 
     Older versions kept texts as they were, and with `secrets: allow` they still are.
     """
-    from fourfold.text.secrets import masked, masks_in
-
     lines: list[str] = []
     for waiting in sorted((folder or _folder()).glob("*/")):
         for path, item in _read(waiting):

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fourfold.cli.hooks.events import Event
+from fourfold.model import Filters, Item
 from fourfold.serve.budget import shortened, tokens
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.memory import Memory
-    from fourfold.model import Item
-
 LISTED: Final = 20
 """Maximum number of memories of a project, and of preferences, when a session starts."""
 RESULTS: Final = 5
@@ -45,8 +44,6 @@ def session_context(memory: Memory, event: Event, settings: Settings) -> str:
     """Memories of the project and preferences of the user. A resumed session has them already."""
     if event.source == "resume":
         return ""
-    from fourfold.model import Filters
-
     own = memory.list(Filters(tags=(project_tag(event.project),)), limit=LISTED) if event.project else []
     preferences = memory.list(Filters(kind="preference"), limit=LISTED)
     return _context(event, [*own, *preferences], settings)
