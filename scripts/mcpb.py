@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from fourfold import __version__
-from fourfold.serve.mcp.offers import offers
+from fourfold.serve.mcp.tools import offers
 
 ROOT = Path(__file__).parent.parent
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE")

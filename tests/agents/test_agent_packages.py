@@ -19,7 +19,7 @@ from fourfold import __version__
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.hooks.events import NAMES
 from fourfold.config import SETTINGS
-from fourfold.serve.mcp.offers import offers
+from fourfold.serve.mcp.tools import offers
 
 pytestmark = pytest.mark.spec("C19")
 

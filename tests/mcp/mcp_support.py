@@ -13,8 +13,8 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 from fourfold import Settings
-from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.server import build
+from fourfold.serve.mcp.tools import Level
 
 MODES = ("legacy", "2026-07-28")
 """Both generations of the protocol."""

@@ -17,7 +17,7 @@ from fourfold import AsyncMemory
 from fourfold.config import Settings
 from fourfold.errors import InvalidSetting
 from fourfold.serve.mcp import http
-from fourfold.serve.mcp.offers import OFFERS
+from fourfold.serve.mcp.tools import OFFERS
 from fourfold.serve.server import listen
 
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))

@@ -13,8 +13,8 @@ from mcp import Client
 import fourfold
 from fourfold.config import Settings
 from fourfold.serve.mcp.answers import remedy_for_agents
-from fourfold.serve.mcp.offers import OFFERS
 from fourfold.serve.mcp.server import INSTRUCTIONS, PROMPT, build
+from fourfold.serve.mcp.tools import OFFERS
 
 CORE_TOOLS, CORE_TOKENS = 7, 2_200
 

@@ -14,8 +14,8 @@ from mcp_support import MODES, beside, call, connected, parameters, refused
 
 from fourfold import AsyncMemory, NewItem
 from fourfold.limits import HTTP_BODY_BYTES
-from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.stdio import Lines, repaired
+from fourfold.serve.mcp.tools import Level
 
 
 @pytest.mark.spec("S1.6", "S3.2", "B13")

@@ -40,7 +40,7 @@ from fourfold.serve.http.route import (
     shared,
 )
 from fourfold.serve.mcp import http as mcp_http
-from fourfold.serve.mcp.offers import Level
+from fourfold.serve.mcp.tools import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
 from fourfold.serve.sessions import visible_status
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from fourfold import __version__, limits, logs
 from fourfold.errors import FourfoldError
 from fourfold.serve.guard import HEALTH
-from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.server import build
+from fourfold.serve.mcp.tools import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
 from fourfold.serve.sessions import Sessions
 

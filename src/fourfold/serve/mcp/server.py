@@ -27,8 +27,7 @@ from fourfold.serve.mcp.answers import (
     within,
 )
 from fourfold.serve.mcp.arguments import small_schema, with_known_names, with_options
-from fourfold.serve.mcp.offers import OFFERS, Level, offers
-from fourfold.serve.mcp.tools import Tools
+from fourfold.serve.mcp.tools import OFFERS, Level, Tools, offers
 from fourfold.serve.sessions import Sessions, require
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, jsonrpc_message_adapter
 
 from fourfold.limits import HTTP_BODY_BYTES
-from fourfold.serve.mcp.offers import Level
 from fourfold.serve.mcp.server import build
+from fourfold.serve.mcp.tools import Level
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -1,18 +1,19 @@
-"""The tools: thin adapters over `AsyncMemory`."""
+"""The tools: adapters of operations of `AsyncMemory`, with their descriptions for a model."""
 
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args
 
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from fourfold.engine.expiry import in_future
 from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
+from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
 from fourfold.serve.arguments import Flag, Integer, Number, moment, refuse_folders
 from fourfold.serve.budget import Form, check_budget
@@ -64,12 +65,70 @@ _READ_ITEMS = 10
 Weight = Annotated[Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
 
 
+# ---------------------------------------------------------------- what is offered
+
+Tool = TypeVar("Tool", bound=Callable[..., Awaitable[CallToolResult]])
+Level = Literal["core", "graph", "all"]
+"""Which tools a server has; each level includes those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How a tool is presented to a model."""
+
+    name: str
+    level: Level
+    operation: Operation
+    title: str
+    description: str
+    destroys: bool = False
+    repeats: bool = False
+    """Whether repeating the call changes something again."""
+
+    @property
+    def writes(self) -> bool:
+        return self.operation.scope != "read"
+
+    @property
+    def annotations(self) -> ToolAnnotations:
+        return ToolAnnotations(
+            read_only_hint=not self.writes,
+            destructive_hint=self.destroys,
+            idempotent_hint=not self.repeats,
+            open_world_hint=False,
+        )
+
+
+OFFERS: Final[list[Offer]] = []
+"""Every tool, in the order in which they are listed."""
+
+
+def offers(level: Level) -> list[Offer]:
+    levels = get_args(Level)
+    return [offer for offer in OFFERS if levels.index(offer.level) <= levels.index(level)]
+
+
+def offer(
+    level: Level, operation: str, title: str, *, destroys: bool = False, repeats: bool = False
+) -> Callable[[Tool], Tool]:
+    """Offers a method of `Tools` as the tool of its name for an operation. Its docstring is what a model reads."""
+
+    def offered(tool: Tool) -> Tool:
+        description = " ".join((tool.__doc__ or "").split())
+        OFFERS.append(Offer(tool.__name__, level, OPERATIONS[operation], title, description, destroys, repeats))
+        return tool
+
+    return offered
+
+
+# ---------------------------------------------------------------- the tools
+
+
 class Tools:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    # ------------------------------------------------------------ searching
-
+    @offer("core", "search", "Search the memory")
     async def hybrid_search(
         self,
         query_text: Query,
@@ -82,91 +141,15 @@ class Tools:
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,
     ) -> CallToolResult:
+        """Search memories and indexed documents by meaning, words, relations and tags at once. Use it before answering
+        anything that may depend on earlier conversations, decisions, preferences or the user's documents.
+        `confidence`, from 0 to 1, says how well the store answers: if it is low and no result answers, say that
+        nothing is known. A `snippet` is part of a text; get_memory has the rest. `degraded` names what could not
+        answer.
+        """
         return await self._answered(namespace, query_text, filters, options, max_tokens)
 
-    async def semantic_search(
-        self,
-        query_text: Query,
-        filters: Filters,
-        options: Annotated[Options, "vector", "top_k", "min_confidence", "explain"],
-        max_tokens: MaxTokens = None,
-        namespace: Namespaces = None,
-    ) -> CallToolResult:
-        return await self._answered(namespace, query_text, filters, {**options, "only": ["semantic"]}, max_tokens)
-
-    async def full_text_search(
-        self,
-        query_text: Query,
-        filters: Filters,
-        options: Annotated[Options, "top_k", "min_confidence", "explain"],
-        max_tokens: MaxTokens = None,
-        namespace: Namespaces = None,
-    ) -> CallToolResult:
-        return await self._answered(namespace, query_text, filters, {**options, "only": ["keyword"]}, max_tokens)
-
-    async def _answered(
-        self, namespace: str | None, text: str, filters: Filters, options: Mapping[str, Any], max_tokens: int | None
-    ) -> CallToolResult:
-        budget = _budget(max_tokens)
-        response = await self._searched(namespace, text, filters=filters, **options)
-        explain = options.get("explain", False)
-        return answer(search_answer(response, response.results, budget, explain=explain, page={}))
-
-    async def retrieve_memory(
-        self,
-        query: Query,
-        filters: Filters,
-        options: Annotated[Options, "min_confidence", "explain"],
-        page: Annotated[Integer, Field(json_schema_extra={"minimum": 1})] = 1,
-        page_size: Annotated[
-            Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
-        ] = 10,
-        alpha: Annotated[
-            Number | None,
-            Field(
-                description="1 is vectors only (no hybrid search), 0 is tags only. Leave out.",
-                json_schema_extra={"minimum": 0, "maximum": 1},
-            ),
-        ] = None,
-        max_tokens: MaxTokens = None,
-        namespace: Namespaces = None,
-    ) -> CallToolResult:
-        if page < 1 or not 1 <= page_size <= TOP_K or page * page_size > TOP_K:
-            raise InvalidQuery(f"page {page} of {page_size}", f"Pages start at 1; there are {TOP_K} results at most")
-        budget = _budget(max_tokens)
-        response = await self._searched(
-            namespace,
-            query,
-            preset="memories",
-            alpha=alpha,
-            top_k=TOP_K,
-            filters=filters,
-            **options,
-        )
-        total, start = len(response.results), (page - 1) * page_size
-        facts: Mapping[str, Json] = {
-            "page": page,
-            "page_size": page_size,
-            "total": total,
-            "has_more": start + page_size < total,
-        }
-        shown = response.results[start : start + page_size]
-        explain = options.get("explain", False)
-        return answer(search_answer(response, shown, budget, explain=explain, page=facts))
-
-    async def explain_result(self, id: ItemId, query_text: Query, namespace: Namespace = None) -> CallToolResult:
-        why = await (await self._sessions.memory(namespace)).why(id, query_text)
-        return answer(why_answer(why, query_text))
-
-    async def _searched(self, namespace: str | None, text: str, **options: Any) -> SearchResponse:
-        """Searches one or more namespaces, each of which the caller must be allowed to use."""
-        refuse_folders(options.get("rerank"))
-        names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
-        memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
-        return await memories[0].search(text, namespaces=[memory.namespace for memory in memories], **options)
-
-    # ------------------------------------------------------------ keeping memories
-
+    @offer("core", "add", "Remember")
     async def store_memory(
         self,
         content: Annotated[str, Field(description="Complete in itself: names instead of pronouns, dates.")],
@@ -183,6 +166,9 @@ class Tools:
         embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Store one fact, decision, preference or procedure that will matter later. The same text again gives the same
+        memory. Do not store secrets or what is only needed now.
+        """
         new = NewItem(
             content,
             title=title,
@@ -202,6 +188,7 @@ class Tools:
         memory = await self._sessions.memory(namespace)
         return _stored(await memory.add(new, wait=True))
 
+    @offer("core", "get", "Read memories")
     async def get_memory(
         self,
         ids: ItemIds,
@@ -217,6 +204,7 @@ class Tools:
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """The full text and all fields of memories, by id."""
         budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
         wanted = list(dict.fromkeys(ids))
         if len(wanted) > ANSWER_ROWS or offset < 0 or not 0 <= around <= _AROUND_CHUNKS:
@@ -244,32 +232,7 @@ class Tools:
             missing["sources"] = len(drawn_from) - len(form["sources"])
         return answer({**form, **left_out(missing)})
 
-    async def update_memory(
-        self,
-        id: ItemId,
-        content: Annotated[str | None, Field(description="The whole new text.")] = None,
-        title: str | None = None,
-        add_tags: list[str] | None = None,
-        remove_tags: list[str] | None = None,
-        metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
-        undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
-        merge: Annotated[list[Id] | None, Field(description="Instead: ids of copies of it to merge into it.")] = None,
-        namespace: Namespace = None,
-    ) -> CallToolResult:
-        memory = await self._sessions.memory(namespace)
-        patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
-        if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
-            raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
-        if merge:
-            return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
-        if undo:
-            return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
-        return _stored(await memory.update(id, replace(patch, source="agent"), wait=True))
-
-    async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
-        deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
-        return answer({"status": "success", "deleted": deleted})
-
+    @offer("core", "list", "Browse")
     async def list_memories(
         self,
         filters: Filters,
@@ -279,6 +242,7 @@ class Tools:
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Memories without a query, newest first, in pages; or, with `counts`, which tags and kinds exist."""
         check_rows(limit, offset)
         budget = check_budget(SEARCH_TOKENS if max_tokens is None else max_tokens)
         memory = await self._sessions.memory(namespace)
@@ -295,74 +259,37 @@ class Tools:
                 break
         return answer(page_answer("items", forms, total, offset, budget))
 
-    async def memory_status(self) -> CallToolResult:
-        return answer({"status": "success", "store": status_form(await self._sessions.status())})
-
-    # ------------------------------------------------------------ raw records
-
-    async def store_raw_dialogue(
+    @offer("core", "update", "Change a memory", destroys=True)
+    async def update_memory(
         self,
-        content: Annotated[str, Field(description="What was said, word by word.")],
-        speaker: Annotated[str | None, Field(description="Who said it.")] = None,
-        session_id: Annotated[str | None, Field(description="In which conversation.")] = None,
-        metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
+        id: ItemId,
+        content: Annotated[str | None, Field(description="The whole new text.")] = None,
+        title: str | None = None,
+        add_tags: list[str] | None = None,
+        remove_tags: list[str] | None = None,
+        metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
+        undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
+        merge: Annotated[list[Id] | None, Field(description="Instead: ids of copies of it to merge into it.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
-        record = await (await self._sessions.memory(namespace)).add_raw(
-            content, speaker, session_id, metadata, source="agent"
-        )
-        return answer({"status": "success", "raw": {"id": record.id}})
-
-    async def read_raw_dialogue(
-        self,
-        ids: Annotated[list[Integer] | None, Field(description="These records, in full. Leave out to list.")] = None,
-        session_id: Annotated[str | None, Field(description="Of this conversation.")] = None,
-        speaker: Annotated[str | None, Field(description="Said by this speaker.")] = None,
-        limit: Limit = 20,
-        offset: Annotated[
-            Integer,
-            Field(description="Rows to skip; with ids, characters of each.", json_schema_extra={"minimum": 0}),
-        ] = 0,
-        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
-        namespace: Namespace = None,
-    ) -> CallToolResult:
-        check_rows(limit, offset)
-        budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
+        """Change one memory. Use it when something stored is no longer right."""
         memory = await self._sessions.memory(namespace)
-        if ids is not None:
-            if session_id is not None or speaker is not None or len(set(ids)) > ANSWER_ROWS:
-                raise InvalidQuery(f"{len(ids)} ids", f"At most {ANSWER_ROWS}, and no session_id or speaker with them")
-            records = await memory.get_raw(list(dict.fromkeys(ids)))
-            return answer(raw_answer(records, offset, budget))
-        page = await memory.list_raw(session_id=session_id, speaker=speaker, limit=limit, offset=offset)
-        share = budget // max(len(page), 1)
-        return answer(page_answer("raw", [raw_forms(record, 0, share) for record in page], page.total, offset, budget))
+        patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
+        if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
+            raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
+        if merge:
+            return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
+        if undo:
+            return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
+        return _stored(await memory.update(id, replace(patch, source="agent"), wait=True))
 
-    async def delete_raw_dialogue(
-        self,
-        ids: Annotated[list[Integer], Field(description="Ids of raw records. All of them, or none.")],
-        force: Annotated[Flag, Field(description="Also those that memories are drawn from.")] = False,
-        namespace: Namespace = None,
-    ) -> CallToolResult:
-        deleted = await (await self._sessions.memory(namespace)).forget_raw(ids, force=force)
+    @offer("core", "forget", "Forget", destroys=True)
+    async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
+        """Delete memories for good, all of them or none. Only when the user asks for it, or what is stored is wrong."""
+        deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
         return answer({"status": "success", "deleted": deleted})
 
-    async def compress_to_l2_insight(
-        self,
-        content: Annotated[str, Field(description="The insight, complete in itself.")],
-        source_ids: Annotated[list[Integer], Field(description="Ids of the raw records that it is drawn from.")],
-        tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
-        metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
-        namespace: Namespace = None,
-    ) -> CallToolResult:
-        new = NewItem(
-            content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
-        )
-        memory = await self._sessions.memory(namespace)
-        return _stored(await memory.add(new, wait=True))
-
-    # ------------------------------------------------------------ the graph
-
+    @offer("core", "add_edges", "Relate two names")
     async def link(
         self,
         source: Annotated[str, Field(description="A person, a project, the title of a memory.")],
@@ -371,10 +298,14 @@ class Tools:
         weight: Weight = 1.0,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Say that two names are related, such as Maria / works on / Project Eagle. Searches that mention one then
+        find what is known about the other.
+        """
         edge = await (await self._sessions.memory(namespace)).add_edge(source, relation, target, weight)
         form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
         return answer({"status": "success", **form})
 
+    @offer("graph", "add_node", "Add a node")
     async def graph_add_node(
         self,
         name: Annotated[str, Field(description="What it is called.")],
@@ -384,10 +315,12 @@ class Tools:
         item_id: Annotated[Id | None, Field(description="The memory that describes it.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Add a node to the graph, or what is new about one that exists: aliases, properties, the memory about it."""
         memory = await self._sessions.memory(namespace)
         node = await memory.add_node(name, label, aliases or (), properties, item_id)
         return answer({"status": "success", "node": node_form(node)})
 
+    @offer("graph", "add_edges", "Add an edge")
     async def graph_add_edge(
         self,
         source: Annotated[str, Field(description="A node's name; made if it does not exist.")],
@@ -396,8 +329,10 @@ class Tools:
         weight: Weight = 1.0,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Add a typed, weighted edge; again sets the weight."""
         return await self.link(source, relation, target, weight, namespace)
 
+    @offer("graph", "neighbors", "Neighbours")
     async def graph_query_neighbors(
         self,
         name: Annotated[str, Field(description="The node to start from.")],
@@ -412,12 +347,14 @@ class Tools:
         offset: Offset = 0,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """Nodes around a node with relation, distance and weight, nearest first, in pages."""
         check_rows(limit, offset)
         memory = await self._sessions.memory(namespace)
         found = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
         forms = [neighbor_forms(neighbor) for neighbor in found]
         return answer(page_answer("neighbors", forms, found.total, offset, SEARCH_TOKENS))
 
+    @offer("graph", "path", "Path")
     async def graph_find_path(
         self,
         start: Annotated[str, Field(description="A node's name.")],
@@ -428,8 +365,178 @@ class Tools:
         ] = PATH_DEPTH,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        """A shortest path between two nodes."""
         edges = await (await self._sessions.memory(namespace)).path(start, goal, max_depth)
         return answer({"status": "success", "found": bool(edges), "edges": [encode(edge) for edge in edges]})
+
+    @offer("all", "search", "Search by meaning")
+    async def semantic_search(
+        self,
+        query_text: Query,
+        filters: Filters,
+        options: Annotated[Options, "vector", "top_k", "min_confidence", "explain"],
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        """Search by meaning only (vectors). Prefer hybrid_search; this one is for wording that shares no words with
+        what is stored.
+        """
+        return await self._answered(namespace, query_text, filters, {**options, "only": ["semantic"]}, max_tokens)
+
+    @offer("all", "search", "Search by words")
+    async def full_text_search(
+        self,
+        query_text: Query,
+        filters: Filters,
+        options: Annotated[Options, "top_k", "min_confidence", "explain"],
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        """Search by words only (BM25), in the language of each text. Prefer hybrid_search; this one is for exact
+        names, codes and quotations.
+        """
+        return await self._answered(namespace, query_text, filters, {**options, "only": ["keyword"]}, max_tokens)
+
+    @offer("all", "search", "Retrieve memories")
+    async def retrieve_memory(
+        self,
+        query: Query,
+        filters: Filters,
+        options: Annotated[Options, "min_confidence", "explain"],
+        page: Annotated[Integer, Field(json_schema_extra={"minimum": 1})] = 1,
+        page_size: Annotated[
+            Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
+        ] = 10,
+        alpha: Annotated[
+            Number | None,
+            Field(
+                description="1 is vectors only (no hybrid search), 0 is tags only. Leave out.",
+                json_schema_extra={"minimum": 0, "maximum": 1},
+            ),
+        ] = None,
+        max_tokens: MaxTokens = None,
+        namespace: Namespaces = None,
+    ) -> CallToolResult:
+        """Hybrid search with recency between near-ties, in pages. alpha=1 opts out of hybrid search: vectors only."""
+        if page < 1 or not 1 <= page_size <= TOP_K or page * page_size > TOP_K:
+            raise InvalidQuery(f"page {page} of {page_size}", f"Pages start at 1; there are {TOP_K} results at most")
+        budget = _budget(max_tokens)
+        response = await self._searched(
+            namespace,
+            query,
+            preset="memories",
+            alpha=alpha,
+            top_k=TOP_K,
+            filters=filters,
+            **options,
+        )
+        total, start = len(response.results), (page - 1) * page_size
+        facts: Mapping[str, Json] = {
+            "page": page,
+            "page_size": page_size,
+            "total": total,
+            "has_more": start + page_size < total,
+        }
+        shown = response.results[start : start + page_size]
+        explain = options.get("explain", False)
+        return answer(search_answer(response, shown, budget, explain=explain, page=facts))
+
+    @offer("all", "add_raw", "Keep an original", repeats=True)
+    async def store_raw_dialogue(
+        self,
+        content: Annotated[str, Field(description="What was said, word by word.")],
+        speaker: Annotated[str | None, Field(description="Who said it.")] = None,
+        session_id: Annotated[str | None, Field(description="In which conversation.")] = None,
+        metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        """Keep what was said, word by word. It is not searched; memories drawn from it point back to it."""
+        record = await (await self._sessions.memory(namespace)).add_raw(
+            content, speaker, session_id, metadata, source="agent"
+        )
+        return answer({"status": "success", "raw": {"id": record.id}})
+
+    @offer("all", "list_raw", "Read originals")
+    async def read_raw_dialogue(
+        self,
+        ids: Annotated[list[Integer] | None, Field(description="These records, in full. Leave out to list.")] = None,
+        session_id: Annotated[str | None, Field(description="Of this conversation.")] = None,
+        speaker: Annotated[str | None, Field(description="Said by this speaker.")] = None,
+        limit: Limit = 20,
+        offset: Annotated[
+            Integer,
+            Field(description="Rows to skip; with ids, characters of each.", json_schema_extra={"minimum": 0}),
+        ] = 0,
+        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        """Raw records by id in full, or a list of them, newest first, in pages."""
+        check_rows(limit, offset)
+        budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
+        memory = await self._sessions.memory(namespace)
+        if ids is not None:
+            if session_id is not None or speaker is not None or len(set(ids)) > ANSWER_ROWS:
+                raise InvalidQuery(f"{len(ids)} ids", f"At most {ANSWER_ROWS}, and no session_id or speaker with them")
+            records = await memory.get_raw(list(dict.fromkeys(ids)))
+            return answer(raw_answer(records, offset, budget))
+        page = await memory.list_raw(session_id=session_id, speaker=speaker, limit=limit, offset=offset)
+        share = budget // max(len(page), 1)
+        return answer(page_answer("raw", [raw_forms(record, 0, share) for record in page], page.total, offset, budget))
+
+    @offer("all", "forget_raw", "Forget originals", destroys=True)
+    async def delete_raw_dialogue(
+        self,
+        ids: Annotated[list[Integer], Field(description="Ids of raw records. All of them, or none.")],
+        force: Annotated[Flag, Field(description="Also those that memories are drawn from.")] = False,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        """Delete raw records for good. One that memories are drawn from is refused without `force`."""
+        deleted = await (await self._sessions.memory(namespace)).forget_raw(ids, force=force)
+        return answer({"status": "success", "deleted": deleted})
+
+    @offer("all", "add", "Store an insight")
+    async def compress_to_l2_insight(
+        self,
+        content: Annotated[str, Field(description="The insight, complete in itself.")],
+        source_ids: Annotated[list[Integer], Field(description="Ids of the raw records that it is drawn from.")],
+        tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
+        metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        """Store an insight drawn from raw records. Unknown source_ids are refused."""
+        new = NewItem(
+            content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
+        )
+        memory = await self._sessions.memory(namespace)
+        return _stored(await memory.add(new, wait=True))
+
+    @offer("all", "why", "Explain")
+    async def explain_result(self, id: ItemId, query_text: Query, namespace: Namespace = None) -> CallToolResult:
+        """Why a memory is where it is in the answer to a query, or is not there."""
+        why = await (await self._sessions.memory(namespace)).why(id, query_text)
+        return answer(why_answer(why, query_text))
+
+    @offer("all", "status", "Status")
+    async def memory_status(self) -> CallToolResult:
+        """What the store holds, by namespace, and what still waits for vectors."""
+        return answer({"status": "success", "store": status_form(await self._sessions.status())})
+
+    # ------------------------------------------------------------ what several tools do
+
+    async def _answered(
+        self, namespace: str | None, text: str, filters: Filters, options: Mapping[str, Any], max_tokens: int | None
+    ) -> CallToolResult:
+        budget = _budget(max_tokens)
+        response = await self._searched(namespace, text, filters=filters, **options)
+        explain = options.get("explain", False)
+        return answer(search_answer(response, response.results, budget, explain=explain, page={}))
+
+    async def _searched(self, namespace: str | None, text: str, **options: Any) -> SearchResponse:
+        """Searches one or more namespaces, each of which the caller must be allowed to use."""
+        refuse_folders(options.get("rerank"))
+        names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
+        memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
+        return await memories[0].search(text, namespaces=[memory.namespace for memory in memories], **options)
 
 
 def _budget(max_tokens: int | None) -> int:
