@@ -61,8 +61,8 @@ with Memory.open(store, embedder="none") as memory:
     from fourfold.wire import decode
     assert decode(type(merry), encode(merry)).mood == "merry"
 
-from fourfold.serve.http.models import NewItemRequest
-from fourfold.serve.http.answers import ItemAnswer
+from fourfold.serve.http.schemas import NewItemRequest
+from fourfold.serve.http.schemas import ItemAnswer
 assert NewItemRequest.model_json_schema()["properties"]["mood"]["description"] == "Mood it was written in."
 assert "mood" in ItemAnswer.model_json_schema()["properties"]
 run("get", str(merry.id))

@@ -23,7 +23,7 @@ from fourfold.cli.main import main
 from fourfold.errors import Conflict
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
-from fourfold.serve.http import judged_files, models
+from fourfold.serve.http import judged_files, schemas
 from fourfold.serve.http import route as route_module
 from fourfold.serve.http.app import ROUTES
 
@@ -67,7 +67,11 @@ def test_pages_of_items_follow_each_other_while_items_are_added(client: httpx.Cl
 
 @pytest.mark.parametrize(
     ("request_form", "method"),
-    [(models.SearchRequest, Memory.search), (models.WhyRequest, Memory.why), (models.AnalyzeRequest, Memory.analyze)],
+    [
+        (schemas.SearchRequest, Memory.search),
+        (schemas.WhyRequest, Memory.why),
+        (schemas.AnalyzeRequest, Memory.analyze),
+    ],
 )
 def test_every_option_of_a_request_is_a_parameter_of_its_method(request_form: Any, method: Any) -> None:
     parameters = inspect.signature(method).parameters

@@ -10,7 +10,7 @@ from pydantic import Strict
 
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, filter_options
-from fourfold.model import Filters, Json, MetadataTest
+from fourfold.model import Filters, Json, MetadataTest, NewItem, Source
 from fourfold.ranking.options import FOLDER_PREFIX
 
 _LONGEST_DATE = len("2026-11-15")
@@ -48,13 +48,15 @@ def read_filters(given: Mapping[str, Any]) -> Filters:
     )
 
 
-def read_details(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The optional fields of an item that a request gives."""
-    return {
-        name: moment(given[name]) if column.holds == "time" else given[name]
-        for name, column in DETAILS.items()
-        if column.given and given.get(name) is not None
-    }
+def read_item(given: Mapping[str, Any], source: Source) -> NewItem:
+    """The item that a request describes by the names of its fields."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "created_at" or (name in DETAILS and DETAILS[name].holds == "time"):
+            fields[name] = moment(value)
+        elif value is not None:
+            fields[name] = tuple(value) if name in ("tags", "source_ids") else value
+    return NewItem(**fields, source=source)
 
 
 def _read_filter(option: FilterOption, value: Any) -> Any:

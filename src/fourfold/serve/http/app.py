@@ -23,7 +23,7 @@ from fourfold.errors import NoAccess
 from fourfold.model import Json
 from fourfold.serve.auth import RequestRate, grant
 from fourfold.serve.guard import HEALTH
-from fourfold.serve.http import answers, item_routes, metrics, search_routes
+from fourfold.serve.http import item_routes, metrics, schemas, search_routes
 from fourfold.serve.http.judged_files import own_path
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.route import (
@@ -54,7 +54,7 @@ _IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "ed
 routes: Final = Routes()
 
 
-@routes.add("namespaces", answers.NamespacesAnswer)
+@routes.add("namespaces", schemas.NamespacesAnswer)
 def namespaces(memory: Store) -> Response:
     permitted = grant().namespaces
     known = memory.namespaces()
@@ -62,17 +62,17 @@ def namespaces(memory: Store) -> Response:
     return reply({"namespaces": mine})
 
 
-@routes.add("status", answers.StatusAnswer)
+@routes.add("status", schemas.StatusAnswer)
 def status(memory: Store) -> Response:
     return reply({"version": __version__, **visible_status(memory)})
 
 
-@routes.add("live", answers.LiveAnswer, is_open=True)
+@routes.add("live", schemas.LiveAnswer, is_open=True)
 async def live() -> Response:
     return reply({"status": "ok", "version": __version__})
 
 
-@routes.add("ready", answers.LiveAnswer, is_open=True)
+@routes.add("ready", schemas.LiveAnswer, is_open=True)
 def ready(memory: Store) -> Response:
     memory.namespaces()
     return reply({"status": "ok", "version": __version__})
@@ -100,7 +100,7 @@ def export(memory: InNamespace) -> Response:
     return download(opened, "export.jsonl", JSONL)
 
 
-@routes.add("import_file", answers.ImportedAnswer, takes=JSONL)
+@routes.add("import_file", schemas.ImportedAnswer, takes=JSONL)
 def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
     """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
     counts = once(
@@ -151,7 +151,7 @@ def description(app: FastAPI) -> dict[str, Json]:
     if app.openapi_schema is None:
         document = app.openapi()
         parts = document["components"]
-        parts["schemas"][answers.Problem.__name__] = answers.Problem.model_json_schema()
+        parts["schemas"][schemas.Problem.__name__] = schemas.Problem.model_json_schema()
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}, {}]
     return cast("dict[str, Json]", app.openapi_schema)

@@ -22,8 +22,8 @@ from fourfold.filters import Every, read_where
 from fourfold.limits import LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, NewItem, Node, RawRecord
-from fourfold.serve.arguments import moment, read_details, read_filters
-from fourfold.serve.http import answers, models
+from fourfold.serve.arguments import read_filters, read_item
+from fourfold.serve.http import schemas
 from fourfold.serve.http.route import HttpError, InNamespace, OnlyOnce, Routes, page_of, reply
 from fourfold.serve.sessions import require
 from fourfold.wire import compact, duplicates_json, encode, time_json
@@ -115,31 +115,16 @@ def etag(item: Item) -> str:
     return f'"{sha256(compact(encode(replace(item, similar=()))).encode()).hexdigest()[:32]}"'
 
 
-def new_item(given: models.NewItemRequest) -> NewItem:
-    return NewItem(
-        given.text,
-        title=given.title,
-        key=given.key,
-        tags=tuple(given.tags),
-        kind=given.kind,
-        metadata=given.metadata,
-        language=given.language,
-        created_at=moment(given.created_at),
-        source_ids=tuple(given.source_ids),
-        path=given.path,
-        chunk_index=given.chunk_index,
-        vector=given.vector,
-        source="tool",
-        **read_details(given.model_dump()),
-    )
+def new_item(given: schemas.NewItemRequest) -> NewItem:
+    return read_item(given.model_dump(exclude={"wait"}), "tool")
 
 
 @routes.add(
     "list",
-    answers.ItemsAnswer,
+    schemas.ItemsAnswer,
     leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
 )
-def list_items(memory: InNamespace, page: Annotated[models.ItemsQuery, Query()]) -> Response:
+def list_items(memory: InNamespace, page: Annotated[schemas.ItemsQuery, Query()]) -> Response:
     filters = query_filters(page)
     cursor = page.cursor
 
@@ -172,9 +157,9 @@ def query_filters(query: BaseModel) -> Filters:
 
 
 @routes.add(
-    "add", answers.ItemAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")}
+    "add", schemas.ItemAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")}
 )
-def add(memory: InNamespace, body: models.AddRequest, once: OnlyOnce) -> Response:
+def add(memory: InNamespace, body: schemas.AddRequest, once: OnlyOnce) -> Response:
     stored = once(memory, lambda: memory.add(new_item(body), wait=body.wait), partial(_now, memory))
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
     return reply(encode(stored), 201, {"etag": etag(stored), "location": place})
@@ -186,23 +171,23 @@ def _now(memory: Memory, outcome: Sequence[int]) -> Item:
     return replace(item, similar=tuple(each.id for each in memory.similar(item.id)))
 
 
-@routes.add("add_many", answers.ItemListAnswer, status=201)
-def add_many(memory: InNamespace, body: models.AddManyRequest, once: OnlyOnce) -> Response:
+@routes.add("add_many", schemas.ItemListAnswer, status=201)
+def add_many(memory: InNamespace, body: schemas.AddManyRequest, once: OnlyOnce) -> Response:
     items = [new_item(each) for each in body.items]
     stored = once(memory, lambda: memory.add_many(items, wait=body.wait), memory.get)
     return reply({"items": [*map(encode, stored)]}, 201)
 
 
-@routes.add("get", answers.ItemPageAnswer)
-def get_many(memory: InNamespace, body: models.GetManyRequest) -> Response:
+@routes.add("get", schemas.ItemPageAnswer)
+def get_many(memory: InNamespace, body: schemas.GetManyRequest) -> Response:
     ids, offset = list(dict.fromkeys(body.ids)), offset_of(body.cursor)
     shown = page_of(lambda start, count: memory.get(ids[offset:][start : start + count]), len(ids))
     following = next_offset(offset, len(shown.rows), more=shown.is_cut)
     return reply({"items": shown.forms, "next_cursor": following})
 
 
-@routes.add("show", answers.ItemView)
-def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]) -> Response:
+@routes.add("show", schemas.ItemView)
+def get(memory: InNamespace, id: Id, query: Annotated[schemas.ItemQuery, Query()]) -> Response:
     (item,) = memory.get([item_id(id)])
     form: dict[str, Json] = encode(item)
     if "chunks" in query.include:
@@ -220,9 +205,9 @@ def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]
     return reply(form, headers={"etag": etag(item)})
 
 
-@routes.add("update", answers.ItemAnswer)
+@routes.add("update", schemas.ItemAnswer)
 def update(
-    memory: InNamespace, id: Id, body: models.PatchRequest, once: OnlyOnce, if_match: IfMatch = None
+    memory: InNamespace, id: Id, body: schemas.PatchRequest, once: OnlyOnce, if_match: IfMatch = None
 ) -> Response:
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
     if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
@@ -260,15 +245,15 @@ def _expected(memory: Memory, wanted: int | str, given: str | None) -> Item | No
     return item
 
 
-@routes.add("forget", answers.DeletedAnswer)
-def delete_many(memory: InNamespace, body: models.DeleteRequest, once: OnlyOnce) -> Response:
+@routes.add("forget", schemas.DeletedAnswer)
+def delete_many(memory: InNamespace, body: schemas.DeleteRequest, once: OnlyOnce) -> Response:
     if (body.ids is None) == (body.filters is None):
         raise InvalidQuery("give ids or filters", "One of them, not both")
     if (ids := body.ids) is not None:
         count = once(memory, lambda: memory.forget(ids, dry_run=body.dry_run), sum)
     else:
         require("admin")
-        filters = models.given_filters(body.filters)
+        filters = schemas.given_filters(body.filters)
         if filters.condition is None:
             raise InvalidQuery("the filters are empty", "Say which items to delete")
         count = once(memory, lambda: memory.forget_matching(filters, dry_run=body.dry_run), sum)
@@ -279,9 +264,9 @@ def delete_many(memory: InNamespace, body: models.DeleteRequest, once: OnlyOnce)
 
 
 @routes.add(
-    "add_raw", answers.RawAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")}
+    "add_raw", schemas.RawAnswer, status=201, leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")}
 )
-def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Response:
+def add_raw(memory: InNamespace, body: schemas.RawRequest, once: OnlyOnce) -> Response:
     stored = once(
         memory,
         lambda: memory.add_raw(body.content, body.speaker, body.session_id, body.metadata, source="tool"),
@@ -290,8 +275,8 @@ def add_raw(memory: InNamespace, body: models.RawRequest, once: OnlyOnce) -> Res
     return reply(encode(stored), 201)
 
 
-@routes.add("list_raw", answers.RawsAnswer)
-def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) -> Response:
+@routes.add("list_raw", schemas.RawsAnswer)
+def list_raw(memory: InNamespace, query: Annotated[schemas.RawQuery, Query()]) -> Response:
     offset, total = offset_of(query.cursor), 0
 
     def read(start: int, count: int) -> Sequence[RawRecord]:
@@ -306,14 +291,14 @@ def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) ->
     return reply({"raw": shown.forms, "total": total, "next_cursor": following})
 
 
-@routes.add("get_raw", answers.RawAnswer)
+@routes.add("get_raw", schemas.RawAnswer)
 def get_raw(memory: InNamespace, id: Id) -> Response:
     (record,) = memory.get_raw([_raw_id(id)])
     return reply(encode(record))
 
 
 @routes.add("forget_raw", status=204)
-def delete_raw(memory: InNamespace, id: Id, query: Annotated[models.ForceQuery, Query()], once: OnlyOnce) -> Response:
+def delete_raw(memory: InNamespace, id: Id, query: Annotated[schemas.ForceQuery, Query()], once: OnlyOnce) -> Response:
     once(memory, lambda: memory.forget_raw([_raw_id(id)], force=query.force), sum)
     return Response(status_code=204)
 
@@ -328,13 +313,13 @@ def _raw_id(id: str) -> int:
 # ---------------------------------------------------------------- near-duplicates
 
 
-@routes.add("duplicates", answers.DuplicatesAnswer)
-def duplicates(memory: InNamespace, query: Annotated[models.DuplicatesQuery, Query()]) -> Response:
+@routes.add("duplicates", schemas.DuplicatesAnswer)
+def duplicates(memory: InNamespace, query: Annotated[schemas.DuplicatesQuery, Query()]) -> Response:
     return reply({"groups": [*map(duplicates_json, memory.duplicates(limit=query.limit))]})
 
 
-@routes.add("merge", answers.ItemAnswer)
-def merge(memory: InNamespace, body: models.MergeRequest, once: OnlyOnce) -> Response:
+@routes.add("merge", schemas.ItemAnswer)
+def merge(memory: InNamespace, body: schemas.MergeRequest, once: OnlyOnce) -> Response:
     item = once(memory, lambda: memory.merge(body.keep, body.ids), partial(_now, memory))
     return reply(encode(item), headers={"etag": etag(item)})
 
@@ -348,8 +333,8 @@ _EDGES: Final = 50
 Name = Annotated[str, Path(description="The name of a node, or NAME#LABEL.")]
 
 
-@routes.add("nodes", answers.NodesAnswer)
-def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> Response:
+@routes.add("nodes", schemas.NodesAnswer)
+def nodes(memory: InNamespace, query: Annotated[schemas.NodesQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
     item = None if query.item is None else item_id(query.item)
     shown = page_of(
@@ -361,14 +346,14 @@ def nodes(memory: InNamespace, query: Annotated[models.NodesQuery, Query()]) -> 
 
 @routes.add(
     "add_node",
-    answers.NodeAnswer,
+    schemas.NodeAnswer,
     status=201,
     leads_to={
         **{name: {"path.name": "/name", "query.label": "/label"} for name in ("show_node", "remove_node")},
         **{name: {"query.name": "/name", "query.label": "/label"} for name in ("neighbors", "around")},
     },
 )
-def add_node(memory: InNamespace, body: models.NodeRequest, once: OnlyOnce) -> Response:
+def add_node(memory: InNamespace, body: schemas.NodeRequest, once: OnlyOnce) -> Response:
     node = once(
         memory,
         lambda: memory.add_node(body.name, body.label, body.aliases, body.properties, body.item),
@@ -377,14 +362,14 @@ def add_node(memory: InNamespace, body: models.NodeRequest, once: OnlyOnce) -> R
     return reply(encode(node), 201)
 
 
-@routes.add("node", answers.NodeViewAnswer)
-def show_node(memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()]) -> Response:
+@routes.add("node", schemas.NodeViewAnswer)
+def show_node(memory: InNamespace, name: Name, query: Annotated[schemas.LabelQuery, Query()]) -> Response:
     return reply(encode(memory.node(name, query.label, limit=query.limit)))
 
 
 @routes.add("remove_node", status=204)
 def remove_node(
-    memory: InNamespace, name: Name, query: Annotated[models.LabelQuery, Query()], once: OnlyOnce
+    memory: InNamespace, name: Name, query: Annotated[schemas.LabelQuery, Query()], once: OnlyOnce
 ) -> Response:
     if not once(memory, lambda: memory.remove_node(name, query.label), lambda _: True):
         raise NotFound("no such node", "GET .../graph/nodes lists them")
@@ -393,28 +378,28 @@ def remove_node(
 
 @routes.add(
     "add_edges",
-    answers.EdgesAnswer,
+    schemas.EdgesAnswer,
     status=201,
     leads_to={
         "path": {"query.start": "/edges/0/from", "query.goal": "/edges/0/to"},
         "remove_edge": {f"query.{name}": f"/edges/0/{name}" for name in ("from", "relation", "to")},
     },
 )
-def add_edges(memory: InNamespace, body: models.EdgesRequest, once: OnlyOnce) -> Response:
+def add_edges(memory: InNamespace, body: schemas.EdgesRequest, once: OnlyOnce) -> Response:
     edges = [(edge.source, edge.relation, edge.target, edge.weight) for edge in body.edges]
     once(memory, lambda: memory.add_edges(edges), lambda _: None)
     return reply({"edges": [encode(Edge(*edge)) for edge in edges]}, 201)
 
 
 @routes.add("remove_edge", status=204)
-def remove_edge(memory: InNamespace, query: Annotated[models.EdgeQuery, Query()], once: OnlyOnce) -> Response:
+def remove_edge(memory: InNamespace, query: Annotated[schemas.EdgeQuery, Query()], once: OnlyOnce) -> Response:
     if not once(memory, lambda: memory.remove_edge(query.source, query.relation, query.target), lambda _: True):
         raise NotFound("no such edge", "GET .../graph/nodes/NAME shows the edges of a node")
     return Response(status_code=204)
 
 
-@routes.add("neighbors", answers.NeighborsAnswer)
-def neighbors(memory: InNamespace, query: Annotated[models.NeighborsQuery, Query()]) -> Response:
+@routes.add("neighbors", schemas.NeighborsAnswer)
+def neighbors(memory: InNamespace, query: Annotated[schemas.NeighborsQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
     page = memory.neighbors(
         query.name, query.depth, query.direction, query.relation, query.label, limit=query.limit, offset=offset
@@ -423,8 +408,8 @@ def neighbors(memory: InNamespace, query: Annotated[models.NeighborsQuery, Query
     return reply({"neighbors": [*map(encode, page)], "total": page.total, "next_cursor": following})
 
 
-@routes.add("local_graph", answers.LocalGraphAnswer)
-def around(memory: InNamespace, query: Annotated[models.AroundQuery, Query()]) -> Response:
+@routes.add("local_graph", schemas.LocalGraphAnswer)
+def around(memory: InNamespace, query: Annotated[schemas.AroundQuery, Query()]) -> Response:
     """The nodes nearest to one, and the edges between them."""
     start = memory.node(query.name, query.label, limit=_EDGES)
     found: dict[int, tuple[Node, int]] = {start.node.id: (start.node, 0)}
@@ -448,7 +433,7 @@ def around(memory: InNamespace, query: Annotated[models.AroundQuery, Query()]) -
     )
 
 
-@routes.add("path", answers.EdgesAnswer)
-def path(memory: InNamespace, query: Annotated[models.PathQuery, Query()]) -> Response:
+@routes.add("path", schemas.EdgesAnswer)
+def path(memory: InNamespace, query: Annotated[schemas.PathQuery, Query()]) -> Response:
     edges = memory.path(query.start, query.goal, query.max_depth)
     return reply({"edges": [*map(encode, edges)]})

@@ -21,7 +21,7 @@ from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.retrieval import Candidates, Plan, Ranking, SearchResponse
 from fourfold.serve.budget import Form, check_budget, fitting
-from fourfold.serve.http import answers, judged_files, models
+from fourfold.serve.http import judged_files, schemas
 from fourfold.serve.http.item_routes import every_item, next_offset, offset_of
 from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.route import InNamespace, OnlyOnce, Routes, download, reply, shared
@@ -38,13 +38,13 @@ _DROPPED: Final = ("content", "metadata")
 routes: Final = Routes()
 
 
-@routes.add("search", answers.SearchAnswer, leads_to={"get": {"path.id": "/results/0/id"}})
-def search(request: Request, memory: InNamespace, body: models.SearchRequest) -> Response:
-    asked = models.search_arguments(body)
+@routes.add("search", schemas.SearchAnswer, leads_to={"get": {"path.id": "/results/0/id"}})
+def search(request: Request, memory: InNamespace, body: schemas.SearchRequest) -> Response:
+    asked = schemas.search_arguments(body)
     budget = None if body.budget_tokens is None else check_budget(body.budget_tokens)
     for name in asked.get("namespaces", ()):
         require_namespace(name)
-    response = memory.search(body.query, filters=models.given_filters(body.filters), **asked)
+    response = memory.search(body.query, filters=schemas.given_filters(body.filters), **asked)
     shared(request).metrics.search(response)
     form = search_json(response, budget, content=body.content)
     try:
@@ -54,16 +54,16 @@ def search(request: Request, memory: InNamespace, body: models.SearchRequest) ->
         return reply({**form, "notes": notes, "results": [_short(result) for result in form["results"]]})
 
 
-@routes.add("why", answers.WhyAnswer)
-def why(memory: InNamespace, body: models.WhyRequest) -> Response:
-    filters = models.given_filters(body.filters)
-    found = memory.why(body.item, body.query, filters=filters, **models.search_arguments(body))
+@routes.add("why", schemas.WhyAnswer)
+def why(memory: InNamespace, body: schemas.WhyRequest) -> Response:
+    filters = schemas.given_filters(body.filters)
+    found = memory.why(body.item, body.query, filters=filters, **schemas.search_arguments(body))
     return reply(why_json(found, body.query, FACTORS))
 
 
-@routes.add("analyze", answers.AnalysisAnswer)
-def analyze(memory: InNamespace, body: models.AnalyzeRequest) -> Response:
-    found = memory.analyze(body.query, **models.search_arguments(body))
+@routes.add("analyze", schemas.AnalysisAnswer)
+def analyze(memory: InNamespace, body: schemas.AnalyzeRequest) -> Response:
+    found = memory.analyze(body.query, **schemas.search_arguments(body))
     return reply(
         {
             **encode(found, ("query", "language", "words", "names")),
@@ -74,15 +74,15 @@ def analyze(memory: InNamespace, body: models.AnalyzeRequest) -> Response:
     )
 
 
-@routes.add("tags", answers.CountsAnswer)
-def tags(memory: InNamespace, page: Annotated[models.PageQuery, Query()]) -> Response:
+@routes.add("tags", schemas.CountsAnswer)
+def tags(memory: InNamespace, page: Annotated[schemas.PageQuery, Query()]) -> Response:
     found, offset = memory.tags(), offset_of(page.cursor)
     part = found[offset : offset + page.limit]
     following = next_offset(offset, len(part), more=offset + len(part) < len(found))
     return reply({"counts": _counts(part), "total": len(found), "next_cursor": following})
 
 
-@routes.add("facets", answers.FacetsAnswer)
+@routes.add("facets", schemas.FacetsAnswer)
 def facets(memory: InNamespace) -> Response:
     counts = {
         "tags": memory.tags(),
@@ -201,8 +201,8 @@ def _name(item: Item) -> str:
     return str(item.id) if key is None or not key.isprintable() else f"key:{key}"
 
 
-@routes.add("judge", answers.JudgementsAnswer)
-def judge(memory: InNamespace, body: models.JudgementRequest, once: OnlyOnce) -> Response:
+@routes.add("judge", schemas.JudgementsAnswer)
+def judge(memory: InNamespace, body: schemas.JudgementRequest, once: OnlyOnce) -> Response:
     check_text(body.query)
     if body.relevance is not None and not 0 <= body.relevance <= 3:
         raise InvalidQuery(f"relevance is {body.relevance}", "It is 0 to 3, or null")
@@ -234,7 +234,7 @@ def _listed(judged: Judged) -> dict[str, Json]:
     return {"judgements": rows}
 
 
-@routes.add("judgements", answers.JudgementsAnswer)
+@routes.add("judgements", schemas.JudgementsAnswer)
 def judgements(memory: InNamespace) -> Response:
     return reply(_listed(judged_files.read(_folder(memory))))
 
@@ -257,8 +257,8 @@ def collection(memory: InNamespace) -> Response:
 # ---------------------------------------------------------------- evaluation
 
 
-@routes.add("evaluate", answers.EvaluationAnswer)
-def evaluate(memory: InNamespace, body: models.EvaluationRequest) -> Response:
+@routes.add("evaluate", schemas.EvaluationAnswer)
+def evaluate(memory: InNamespace, body: schemas.EvaluationRequest) -> Response:
     from fourfold.evaluation.bench import Answer, answered, percentile
     from fourfold.evaluation.collection import Question
     from fourfold.evaluation.metrics import means, measured
@@ -268,7 +268,7 @@ def evaluate(memory: InNamespace, body: models.EvaluationRequest) -> Response:
     wanted = {text: items for text, items in judged.items() if max(items.values()) > 0}
     if not wanted:
         raise InvalidQuery("no query has a relevant item", "Judge some results first: POST .../judgements")
-    asked = models.search_arguments(body)
+    asked = schemas.search_arguments(body)
     found: list[Answer] = []
     for number, text in enumerate(wanted, 1):
         response = memory.search(text, top_k=100, **asked)

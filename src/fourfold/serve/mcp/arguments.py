@@ -13,7 +13,7 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.serve.arguments import TYPES, Id, Integer, read_details, read_filters
+from fourfold.serve.arguments import TYPES, Id, Integer, read_filters
 from fourfold.serve.budget import SMALLEST_TOKENS
 
 # ---------------------------------------------------------------- parameters
@@ -82,7 +82,7 @@ def with_options(tool: Tool) -> Tool:
     async def with_derived(**given: Any) -> Any:
         asked = {name: given.pop(name) for name in (*details, *filters, *options) if name in given}
         if details:
-            given["details"] = read_details(asked)
+            given["details"] = {name: asked[name] for name in details if name in asked}
         if filters:
             given["filters"] = read_filters({name: asked[name] for name in filters if name in asked})
         if options:

@@ -12,10 +12,10 @@ from pydantic import Field
 from fourfold.engine.expiry import in_future
 from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
-from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
+from fourfold.model import Filters, Item, ItemPatch, Json
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
-from fourfold.serve.arguments import Flag, Integer, Number, moment, refuse_folders
+from fourfold.serve.arguments import Flag, Integer, Number, read_item, refuse_folders
 from fourfold.serve.budget import Form, check_budget
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
@@ -169,20 +169,9 @@ class Tools:
         """Store one fact, decision, preference or procedure that will matter later. The same text again gives the same
         memory. Do not store secrets or what is only needed now.
         """
-        new = NewItem(
-            content,
-            title=title,
-            tags=tuple(tags or ()),
-            kind=kind,
-            key=key,
-            metadata=metadata or {},
-            source_ids=tuple(source_ids or ()),
-            created_at=moment(created_at),
-            language=language,
-            vector=embedding,
-            source="agent",
-            **details,
-        )
+        fields = {"text": content, "title": title, "tags": tags, "kind": kind, "key": key, "metadata": metadata}
+        fields |= {"source_ids": source_ids, "created_at": created_at, "language": language, "vector": embedding}
+        new = read_item({**fields, **details}, "agent")
         in_future(new.expires_at)
         # The agent may search for it at once in other words, so it waits for the vector.
         memory = await self._sessions.memory(namespace)
@@ -504,9 +493,7 @@ class Tools:
         namespace: Namespace = None,
     ) -> CallToolResult:
         """Store an insight drawn from raw records. Unknown source_ids are refused."""
-        new = NewItem(
-            content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
-        )
+        new = read_item({"text": content, "tags": tags, "metadata": metadata, "source_ids": source_ids}, "agent")
         memory = await self._sessions.memory(namespace)
         return _stored(await memory.add(new, wait=True))
 
