@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_support import call
 
 import fourfold
-from fourfold.serve.mcp import install as installing
+from fourfold.serve.mcp import clients
 
 OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"]}}, "numbers": [1, 2.5, None]}
 
@@ -160,7 +160,7 @@ def test_without_a_script_the_server_imports_nothing_from_the_folder_it_starts_i
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
         patch.setattr(sys, "executable", str(tmp_path / "python"))
-        command = installing._program("user")  # type: ignore[reportPrivateUsage]
+        command = clients._program("user")  # type: ignore[reportPrivateUsage]
     (tmp_path / "json.py").write_text("raise SystemExit('imported')")
     (tmp_path / "fourfold.py").write_text("raise SystemExit('imported')")
     started = [sys.executable, *command[1:], "--version"]

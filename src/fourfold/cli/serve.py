@@ -96,13 +96,12 @@ def install(
     import shlex
 
     from fourfold.serve.mcp import clients
-    from fourfold.serve.mcp import install as entries
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
     arguments = ["--tools", tools] if tools != "core" else []
     config = given_globals().config
-    entry = entries.make_entry(load_config(), config, arguments, scope, Path.cwd())
+    entry = clients.make_entry(load_config(), config, arguments, scope, Path.cwd())
     form = entry.json(typed=chosen.typed)
     for variable in entry.left_out:
         warn(f"{variable} holds a secret and is not written: set it where {chosen.title} starts")
@@ -115,7 +114,7 @@ def install(
     if chosen.command and (scope == "user" or "{scope}" in chosen.command):
         variables = [word for name, value in entry.environment.items() for word in ("--env", f"{name}={value}")]
         words = [word.format(scope=scope) for word in chosen.command]
-        say(f"{shlex.join(words)} {entries.NAME} {shlex.join([*variables, '--', *entry.command])}\n")
+        say(f"{shlex.join(words)} {clients.NAME} {shlex.join([*variables, '--', *entry.command])}\n")
         say(f"or in {path} ({_again(client)} writes it):\n")
     else:
         say(f"in {path} ({_again(client)} writes it):\n")
@@ -134,13 +133,12 @@ def uninstall(
 ) -> None:
     """Show, or with --yes remove, the entry that gives a client this memory. The store stays."""
     from fourfold.serve.mcp import clients
-    from fourfold.serve.mcp import install as entries
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
     before = clients.write(chosen, path, None) if yes else clients.find(chosen, path)
     if before is None:
-        say(f"{path} has no entry {entries.NAME}")
+        say(f"{path} has no entry {clients.NAME}")
     else:
         say(f"removed from {path}" if yes else f"{path} has it (fourfold mcp uninstall --yes removes it):")
         say(dumps(_shown(before)))

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import fields
+from datetime import datetime
 from functools import cache, wraps
 from inspect import signature
 from json import dumps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
-from fourfold.client.forms import arguments_form
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
+from fourfold.embed.vectors import check_vector
 from fourfold.errors import Conflict, NotFound, NotOffered
+from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, Page, RawRecord
+from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
 from fourfold.wire import decode, response_of, value_of
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -239,3 +246,58 @@ class RemoteMemory:
         return _PLACE.sub(
             lambda place: quoted(self.namespace if place[1] == "namespace" else members.pop(place[1])), operation.path
         )
+
+
+# ---------------------------------------------------------------- arguments as JSON
+
+
+def arguments_form(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Json]:
+    """The members of a request: what is not given is left out, and an item or a change of one adds its own fields."""
+    form: dict[str, Json] = {}
+    for parameter, value in given.items():
+        name = names.get(parameter, parameter)
+        if value is None or value is False or not name:
+            continue
+        if isinstance(value, NewItem):
+            form |= item_form(value)
+        elif isinstance(value, ItemPatch):
+            form |= _fields(value, (None, ()))
+        elif name == "filters":
+            form |= _filter_form(value)
+        else:
+            form[name] = _json(parameter, value)
+    return form
+
+
+def item_form(item: NewItem) -> dict[str, Json]:
+    return _fields(item, (None, (), ""))
+
+
+def _fields(value: NewItem | ItemPatch, empty: Collection[Json]) -> dict[str, Json]:
+    """The fields that are set, without the source, which the server stamps."""
+    given = {each.name: getattr(value, each.name) for each in fields(value) if each.name != "source"}
+    vector = given.pop("vector", None)  # may be an array, which has no truth value
+    form = {name: _json(name, part) for name, part in given.items() if part not in empty}
+    return form if vector is None else {**form, "vector": _json("vector", vector)}
+
+
+def _json(name: str, value: Any) -> Json:
+    match value:
+        case _ if name == "vector":
+            return check_vector(cast("Sequence[float] | Vector", value)).tolist()
+        case NewItem():
+            return item_form(value)
+        case datetime():
+            return value.isoformat()
+        case str() | bytes() | Mapping():
+            return cast("Json", value)
+        case Collection():
+            return [_json("", each) for each in cast("Collection[Any]", value)]
+        case _:
+            return value
+
+
+def _filter_form(filters: GivenFilters) -> dict[str, Json]:
+    """Every filter as one condition, which the server reads like the library."""
+    condition = rules.checked_filters(filters).condition
+    return {} if condition is None else {"filters": {"where": where_json(condition)}}

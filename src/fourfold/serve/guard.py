@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fourfold import limits, logs
 from fourfold.limits import HttpLimits
-from fourfold.serve.auth import Grant, RequestRate, Tokens, granted, known
+from fourfold.serve.access import Grant, RequestRate, Tokens, granted, known
 
 HEALTH = "/health"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from fourfold.errors import InvalidSetting, StoreUnavailable
 from fourfold.limits import HTTP_CONNECTIONS, HttpLimits
-from fourfold.serve.auth import read_tokens
+from fourfold.serve.access import read_tokens
 from fourfold.serve.connection import LimitedConnection
 from fourfold.serve.guard import LAST_PORT, LOOPBACK, Guard, Rules
 

@@ -21,7 +21,7 @@ from fourfold.config import Settings
 from fourfold.engine import keyed
 from fourfold.errors import NoAccess
 from fourfold.model import Json
-from fourfold.serve.auth import RequestRate, grant
+from fourfold.serve.access import RequestRate, grant, visible_status
 from fourfold.serve.guard import HEALTH
 from fourfold.serve.http import item_routes, metrics, schemas, search_routes
 from fourfold.serve.http.judged_files import own_path
@@ -42,7 +42,6 @@ from fourfold.serve.http.route import (
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.tools import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
-from fourfold.serve.sessions import visible_status
 
 # ---------------------------------------------------------------- the store as a whole
 

@@ -22,10 +22,10 @@ from fourfold.filters import Every, read_where
 from fourfold.limits import LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, NewItem, Node, RawRecord
-from fourfold.serve.arguments import read_filters, read_item
+from fourfold.serve.access import require
 from fourfold.serve.http import schemas
 from fourfold.serve.http.route import HttpError, InNamespace, OnlyOnce, Routes, page_of, reply
-from fourfold.serve.sessions import require
+from fourfold.serve.inputs import read_filters, read_item
 from fourfold.wire import compact, duplicates_json, encode, time_json
 
 # ---------------------------------------------------------------- cursors

@@ -34,11 +34,11 @@ from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.memory import Memory
 from fourfold.model import Json
 from fourfold.operations import OPERATIONS, Operation
+from fourfold.serve.access import Sessions, require, require_namespace
 from fourfold.serve.budget import Page, serialised
 from fourfold.serve.guard import token_of
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.schemas import Problem
-from fourfold.serve.sessions import Sessions, require, require_namespace
 from fourfold.wire import compact, encode
 
 # ---------------------------------------------------------------- problems

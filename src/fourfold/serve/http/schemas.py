@@ -22,8 +22,8 @@ from fourfold.model import Edge, Filters, Item, Neighbor, Node, NodeSummary, Nod
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Degraded, Explanation, Part, Plan, Result, TimeWindow
-from fourfold.serve.arguments import TYPES, Flag, Integer, Number, read_filters, refuse_folders
 from fourfold.serve.budget import SMALLEST_TOKENS
+from fourfold.serve.inputs import TYPES, Flag, Integer, Number, read_filters, refuse_folders
 from fourfold.wire import members, merged_field
 
 # ---------------------------------------------------------------- requests

@@ -20,12 +20,12 @@ from fourfold.memory import Memory
 from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.retrieval import Candidates, Plan, Ranking, SearchResponse
+from fourfold.serve.access import require_namespace
 from fourfold.serve.budget import Form, check_budget, fitting
 from fourfold.serve.http import judged_files, schemas
 from fourfold.serve.http.item_routes import every_item, next_offset, offset_of
 from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.route import InNamespace, OnlyOnce, Routes, download, reply, shared
-from fourfold.serve.sessions import require_namespace
 from fourfold.wire import FACTORS, dumps, encode, response_facts, result_json, time_json, why_json
 
 _FACETS: Final = 200

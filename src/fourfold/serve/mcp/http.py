@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from fourfold import __version__, limits, logs
 from fourfold.errors import FourfoldError
+from fourfold.serve.access import Sessions
 from fourfold.serve.guard import HEALTH
 from fourfold.serve.mcp.server import build
 from fourfold.serve.mcp.tools import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
-from fourfold.serve.sessions import Sessions
 
 if TYPE_CHECKING:
     from fourfold.config import Settings

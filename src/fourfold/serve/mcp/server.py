@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
+from fourfold.serve.access import Sessions, require
 from fourfold.serve.budget import serialised
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
@@ -26,9 +27,8 @@ from fourfold.serve.mcp.answers import (
     status_form,
     within,
 )
-from fourfold.serve.mcp.arguments import small_schema, with_known_names, with_options
+from fourfold.serve.mcp.parameters import small_schema, with_known_names, with_options
 from fourfold.serve.mcp.tools import OFFERS, Level, Tools, offers
-from fourfold.serve.sessions import Sessions, require
 
 if TYPE_CHECKING:
     from fourfold.config import Settings

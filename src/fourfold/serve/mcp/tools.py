@@ -15,8 +15,9 @@ from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
 from fourfold.model import Filters, Item, ItemPatch, Json
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
-from fourfold.serve.arguments import Flag, Integer, Number, read_item, refuse_folders
+from fourfold.serve.access import Sessions
 from fourfold.serve.budget import Form, check_budget
+from fourfold.serve.inputs import Flag, Integer, Number, read_item, refuse_folders
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
     SEARCH_TOKENS,
@@ -36,7 +37,7 @@ from fourfold.serve.mcp.answers import (
     why_answer,
     within,
 )
-from fourfold.serve.mcp.arguments import (
+from fourfold.serve.mcp.parameters import (
     Id,
     ItemId,
     ItemIds,
@@ -51,7 +52,6 @@ from fourfold.serve.mcp.arguments import (
     accepted,
     check_rows,
 )
-from fourfold.serve.sessions import Sessions
 from fourfold.wire import encode
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.serve.arguments import TYPES, Id, Integer, read_filters
 from fourfold.serve.budget import SMALLEST_TOKENS
+from fourfold.serve.inputs import TYPES, Id, Integer, read_filters
 
 # ---------------------------------------------------------------- parameters
 
