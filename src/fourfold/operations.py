@@ -23,7 +23,7 @@ class Operation:
     route: str
     """The HTTP method and the path in a namespace; a path of the whole server begins with //."""
     help: str = ""
-    """What it does, for the OpenAPI document; empty: a part of the answer of another operation with this route."""
+    """What it does, for the OpenAPI document and for `--help`."""
     scope: Scope = "read"
     answer: str = ""
     """The member of the answer that is the result; empty: the answer is the result."""
@@ -53,28 +53,46 @@ _ITEM: Final = "/items/{id:path}"
 _NODE: Final = "/graph/nodes/{name:path}"
 
 _TABLE: Final = (
-    Operation("search", "POST /search", "Search", names=_QUERY, lacks=("candidates",)),
-    Operation("why", "POST /why", "Say why an item has its place", names=_QUERY),
+    Operation(
+        "search",
+        "POST /search",
+        "Search with four retrievers, fused into one ranking",
+        names=_QUERY,
+        lacks=("candidates",),
+    ),
+    Operation("why", "POST /why", "Say why an item is where it is in a ranking, or not in it", names=_QUERY),
     Operation("analyze", "POST /analyze", "Say how a query is read", names=_QUERY),
-    Operation("tags", "GET /tags", "List tags", answer="counts", paged=True),
+    Operation("tags", "GET /tags", "List the tags and how many items carry each", answer="counts", paged=True),
     Operation("facets", "GET /facets", "Count tags, kinds, languages, metadata keys"),
     # items
-    Operation("list", "GET /items", "List items", answer="items", paged=True),
+    Operation("list", "GET /items", "List items, newest first", answer="items", paged=True),
     Operation("count", "GET /items", answer="total", fixed={"limit": 1}),
     Operation("unknown_names", "GET /items", answer="notes", fixed={"limit": 1}),
     Operation("add", "POST /items", "Store an item", "write", names={"item": "text"}),
     Operation("add_many", "POST /items:batch", "Store items, all or none", "write", answer="items"),
-    Operation("get", "POST /items:get", "Read items, each once", answer="items", paged=True),
+    Operation("get", "POST /items:get", "Show items in full", answer="items", paged=True),
     Operation("show", f"GET {_ITEM}", "Read an item"),
     Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}),
-    Operation("history", f"GET {_ITEM}", answer="history", names=_ID, fixed={"include": "history"}),
-    Operation("similar", f"GET {_ITEM}", answer="similar", names=_ID, fixed={"include": "similar"}),
-    Operation("update", f"PATCH {_ITEM}", "Change an item", "write", names=_ID),
-    Operation("undo", f"PATCH {_ITEM}", scope="write", names={**_ID, "to": "undo_to"}, fixed={"undo": True}),
-    Operation("delete", f"DELETE {_ITEM}", "Delete an item", "write"),
     Operation(
-        "forget", "POST /items:delete", "Delete items by id or by filter; counts only, unless dry_run is false", "write"
+        "history",
+        f"GET {_ITEM}",
+        "Show earlier versions and values of an item",
+        answer="history",
+        names=_ID,
+        fixed={"include": "history"},
     ),
+    Operation("similar", f"GET {_ITEM}", answer="similar", names=_ID, fixed={"include": "similar"}),
+    Operation("update", f"PATCH {_ITEM}", "Change the text, tags or metadata of an item", "write", names=_ID),
+    Operation(
+        "undo",
+        f"PATCH {_ITEM}",
+        "Take the last change of an item back",
+        "write",
+        names={**_ID, "to": "undo_to"},
+        fixed={"undo": True},
+    ),
+    Operation("delete", f"DELETE {_ITEM}", "Delete an item", "write"),
+    Operation("forget", "POST /items:delete", "Delete items by id or by filter", "write"),
     Operation(
         "merge",
         "POST /items:merge",
@@ -112,8 +130,10 @@ _TABLE: Final = (
     ),
     Operation("evaluate", "POST /evaluation", "Measure a ranking by the judgements"),
     # the whole store
-    Operation("namespaces", "GET //v1/namespaces", "List namespaces", answer="namespaces"),
-    Operation("status", "GET //v1/status", "What the store holds"),
+    Operation(
+        "namespaces", "GET //v1/namespaces", "List the namespaces and how many items each has", answer="namespaces"
+    ),
+    Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have"),
     Operation("export", "GET /export", "The namespace as JSON Lines", "admin"),
     Operation("import_file", "POST /import", "Fill an empty namespace with an export, or store rows of items", "admin"),
     Operation("live", "GET //livez", "The server runs"),

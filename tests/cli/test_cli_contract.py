@@ -35,7 +35,7 @@ def test_help_loads_nothing_heavy() -> None:
     modules = loaded_by("--help")
     assert not modules & HEAVY
     ours = {name for name in modules if name.startswith("fourfold.")}
-    assert ours == {"fourfold.cli", "fourfold.errors"} | {
+    assert ours == {"fourfold.cli", "fourfold.errors", "fourfold.operations"} | {
         f"fourfold.cli.{name}" for name in ("commands", "main", "output", "session")
     }
 

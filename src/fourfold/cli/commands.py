@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple, Union, cast, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
+from fourfold.operations import OPERATIONS
+
 HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -27,25 +29,30 @@ class Place(NamedTuple):
     help: str
 
 
+def _command_for(operation: str, place: str) -> Place:
+    """The command that carries out an operation and is described like it."""
+    return Place(place, f"{OPERATIONS[operation].help}.")
+
+
 COMMANDS: Final = {
     "add": Place("fourfold.cli.items:add", "Store an item and print its id."),
-    "update": Place("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
-    "history": Place("fourfold.cli.items:history", "Show earlier versions and values of an item."),
-    "undo": Place("fourfold.cli.items:undo", "Take the last change of an item back."),
+    "update": _command_for("update", "fourfold.cli.items:update"),
+    "history": _command_for("history", "fourfold.cli.items:history"),
+    "undo": _command_for("undo", "fourfold.cli.items:undo"),
     "dedup": Place("fourfold.cli.items:dedup", "List items that say nearly the same, or merge those you name."),
-    "list": Place("fourfold.cli.items:list_items", "List items, newest first."),
-    "get": Place("fourfold.cli.items:get", "Show items in full."),
+    "list": _command_for("list", "fourfold.cli.items:list_items"),
+    "get": _command_for("get", "fourfold.cli.items:get"),
     "forget": Place("fourfold.cli.items:forget", "Delete items by id, tag or path."),
     "import": Place("fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."),
     "export": Place("fourfold.cli.transfer:export", "Write everything into one file."),
     "index": Place("fourfold.cli.transfer:index", "Store what the files of folders hold, and keep up with them."),
     "embed": Place("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
-    "search": Place("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
+    "search": _command_for("search", "fourfold.cli.search:search"),
     "retrieve": Place("fourfold.cli.search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
-    "why": Place("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
-    "tags": Place("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),
-    "namespaces": Place("fourfold.cli.upkeep:namespaces", "List the namespaces and how many items each has."),
-    "status": Place("fourfold.cli.upkeep:status", "Show what the store holds and what its indexes have."),
+    "why": _command_for("why", "fourfold.cli.search:why"),
+    "tags": _command_for("tags", "fourfold.cli.upkeep:tags"),
+    "namespaces": _command_for("namespaces", "fourfold.cli.upkeep:namespaces"),
+    "status": _command_for("status", "fourfold.cli.upkeep:status"),
     "config": Place("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
     "check": Place("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
     "serve": Place("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),

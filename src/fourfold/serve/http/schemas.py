@@ -178,7 +178,7 @@ class GetManyRequest(Request):
 
 
 class DeleteRequest(Request):
-    """Ids, or filters (with the scope admin). With filters, `dry_run` is the default: it only counts."""
+    """Ids, or filters (with the scope admin). `dry_run` is the default: it only counts."""
 
     ids: list[ItemId] | None = Field(None, max_length=limits.PAGE_SIZE, description="All of them are deleted, or none.")
     filters: FiltersRequest | None = None  # type: ignore[valid-type]
