@@ -13,6 +13,7 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
+from fourfold.serve.access import Sessions
 from fourfold.serve.budget import SMALLEST_TOKENS
 from fourfold.serve.inputs import TYPES, Id, Integer, read_filters
 
@@ -63,10 +64,11 @@ class Options(dict[str, Any]):
 Tool = Callable[..., Awaitable[Any]]
 
 
-def with_options(tool: Tool) -> Tool:
+def with_options(tool: Tool, sessions: Sessions) -> Tool:
     """The tool with its parameters `details`, `filters` and `options` replaced by those of the descriptions.
 
-    `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has.
+    `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has. A tool with the
+    parameter `memory` gets that of the namespace which a call names.
     """
     own = inspect.signature(tool).parameters
     filters = filter_options() if "filters" in own else {}
@@ -76,6 +78,7 @@ def with_options(tool: Tool) -> Tool:
         "details": [_detail_parameter(column) for column in details.values()],
         "filters": [_filter_parameter(option) for option in filters.values()],
         "options": [_search_parameter(option) for option in options.values()],
+        "memory": [inspect.Parameter("namespace", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Namespace)],
     }
 
     @wraps(tool)
@@ -87,6 +90,8 @@ def with_options(tool: Tool) -> Tool:
             given["filters"] = read_filters({name: asked[name] for name in filters if name in asked})
         if options:
             given["options"] = Options({options[name].name: asked[name] for name in options if name in asked})
+        if "memory" in own:
+            given["memory"] = await sessions.memory(given.pop("namespace", None))
         return await tool(**given)
 
     merged = [new for name, parameter in own.items() for new in derived.get(name, [parameter])]

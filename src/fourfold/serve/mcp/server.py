@@ -70,7 +70,7 @@ class Server(MCPServer[None]):
         self._writing = {offer.name for offer in OFFERS if offer.writes}
         tools = Tools(sessions)
         for offer in offers(level):
-            tool = with_options(getattr(tools, offer.name))
+            tool = with_options(getattr(tools, offer.name), sessions)
             self._parameters[offer.name] = inspect.signature(tool).parameters
             self.add_tool(
                 tool,

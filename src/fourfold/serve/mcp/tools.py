@@ -43,7 +43,6 @@ from fourfold.serve.mcp.parameters import (
     ItemIds,
     Limit,
     MaxTokens,
-    Namespace,
     Namespaces,
     Offset,
     Options,
@@ -164,7 +163,7 @@ class Tools:
         created_at: Annotated[str | None, accepted("ISO date or time; now if left out.")] = None,
         language: Annotated[str | None, accepted("ISO 639-1; detected if left out.")] = None,
         embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
-        namespace: Namespace = None,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Store one fact, decision, preference or procedure that will matter later. The same text again gives the same
         memory. Do not store secrets or what is only needed now.
@@ -174,7 +173,6 @@ class Tools:
         new = read_item({**fields, **details}, "agent")
         in_future(new.expires_at)
         # The agent may search for it at once in other words, so it waits for the vector.
-        memory = await self._sessions.memory(namespace)
         return _stored(await memory.add(new, wait=True))
 
     @offer("core", "get", "Read memories")
@@ -191,7 +189,8 @@ class Tools:
         sources: Annotated[Flag, Field(description="With the raw records that they are drawn from.")] = False,
         history: Annotated[Flag, Field(description="With earlier versions and values.")] = False,
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """The full text and all fields of memories, by id."""
         budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
@@ -201,7 +200,6 @@ class Tools:
                 f"{len(wanted)} ids, around {around}, offset {offset}",
                 f"At most {ANSWER_ROWS} ids and {_AROUND_CHUNKS} neighbours on each side; offset from 0",
             )
-        memory = await self._sessions.memory(namespace)
         room = budget // 2 if sources else budget
         share = max(room // max(len(wanted), 1) - 10, 1)
         forms: dict[int, Sequence[Form]] = {}
@@ -229,12 +227,12 @@ class Tools:
         offset: Offset = 0,
         counts: Annotated[Flag, Field(description="Instead of memories: the tags and kinds in use.")] = False,
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Memories without a query, newest first, in pages; or, with `counts`, which tags and kinds exist."""
         check_rows(limit, offset)
         budget = check_budget(SEARCH_TOKENS if max_tokens is None else max_tokens)
-        memory = await self._sessions.memory(namespace)
         total = await memory.count(filters)
         if counts:
             used = {"tags": await memory.tags(), "kinds": await memory.kinds()}
@@ -259,10 +257,10 @@ class Tools:
         metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
         undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
         merge: Annotated[list[Id] | None, Field(description="Instead: ids of copies of it to merge into it.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Change one memory. Use it when something stored is no longer right."""
-        memory = await self._sessions.memory(namespace)
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
         if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
             raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
@@ -273,9 +271,9 @@ class Tools:
         return _stored(await memory.update(id, replace(patch, source="agent"), wait=True))
 
     @offer("core", "forget", "Forget", destroys=True)
-    async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
+    async def delete_memory(self, ids: ItemIds, *, memory: "AsyncMemory") -> CallToolResult:
         """Delete memories for good, all of them or none. Only when the user asks for it, or what is stored is wrong."""
-        deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
+        deleted = await memory.forget(list(dict.fromkeys(ids)))
         return answer({"status": "success", "deleted": deleted})
 
     @offer("core", "add_edges", "Relate two names")
@@ -285,12 +283,13 @@ class Tools:
         relation: Annotated[str, Field(description="Such as works on.")],
         target: Annotated[str, Field(description="Another name.")],
         weight: Weight = 1.0,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Say that two names are related, such as Maria / works on / Project Eagle. Searches that mention one then
         find what is known about the other.
         """
-        edge = await (await self._sessions.memory(namespace)).add_edge(source, relation, target, weight)
+        edge = await memory.add_edge(source, relation, target, weight)
         form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
         return answer({"status": "success", **form})
 
@@ -302,10 +301,10 @@ class Tools:
         aliases: Annotated[list[str] | None, Field(description="Other names.")] = None,
         properties: Annotated[dict[str, Any] | None, Field(description="Anything else, as JSON.")] = None,
         item_id: Annotated[Id | None, Field(description="The memory that describes it.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Add a node to the graph, or what is new about one that exists: aliases, properties, the memory about it."""
-        memory = await self._sessions.memory(namespace)
         node = await memory.add_node(name, label, aliases or (), properties, item_id)
         return answer({"status": "success", "node": node_form(node)})
 
@@ -316,10 +315,11 @@ class Tools:
         relation: Annotated[str, Field(description="The type of the edge.")],
         target: Annotated[str, Field(description="A node's name; made if it does not exist.")],
         weight: Weight = 1.0,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Add a typed, weighted edge; again sets the weight."""
-        return await self.link(source, relation, target, weight, namespace)
+        return await self.link(source, relation, target, weight, memory=memory)
 
     @offer("graph", "neighbors", "Neighbours")
     async def graph_query_neighbors(
@@ -334,11 +334,11 @@ class Tools:
         label: Annotated[str | None, Field(description="Which node, if several have the name.")] = None,
         limit: Limit = 20,
         offset: Offset = 0,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Nodes around a node with relation, distance and weight, nearest first, in pages."""
         check_rows(limit, offset)
-        memory = await self._sessions.memory(namespace)
         found = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
         forms = [neighbor_forms(neighbor) for neighbor in found]
         return answer(page_answer("neighbors", forms, found.total, offset, SEARCH_TOKENS))
@@ -352,10 +352,11 @@ class Tools:
             Integer,
             Field(description="The longest path.", json_schema_extra={"minimum": 1, "maximum": PATH_DEPTH}),
         ] = PATH_DEPTH,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """A shortest path between two nodes."""
-        edges = await (await self._sessions.memory(namespace)).path(start, goal, max_depth)
+        edges = await memory.path(start, goal, max_depth)
         return answer({"status": "success", "found": bool(edges), "edges": [encode(edge) for edge in edges]})
 
     @offer("all", "search", "Search by meaning")
@@ -437,12 +438,11 @@ class Tools:
         speaker: Annotated[str | None, Field(description="Who said it.")] = None,
         session_id: Annotated[str | None, Field(description="In which conversation.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Keep what was said, word by word. It is not searched; memories drawn from it point back to it."""
-        record = await (await self._sessions.memory(namespace)).add_raw(
-            content, speaker, session_id, metadata, source="agent"
-        )
+        record = await memory.add_raw(content, speaker, session_id, metadata, source="agent")
         return answer({"status": "success", "raw": {"id": record.id}})
 
     @offer("all", "list_raw", "Read originals")
@@ -457,12 +457,12 @@ class Tools:
             Field(description="Rows to skip; with ids, characters of each.", json_schema_extra={"minimum": 0}),
         ] = 0,
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Raw records by id in full, or a list of them, newest first, in pages."""
         check_rows(limit, offset)
         budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
-        memory = await self._sessions.memory(namespace)
         if ids is not None:
             if session_id is not None or speaker is not None or len(set(ids)) > ANSWER_ROWS:
                 raise InvalidQuery(f"{len(ids)} ids", f"At most {ANSWER_ROWS}, and no session_id or speaker with them")
@@ -477,10 +477,11 @@ class Tools:
         self,
         ids: Annotated[list[Integer], Field(description="Ids of raw records. All of them, or none.")],
         force: Annotated[Flag, Field(description="Also those that memories are drawn from.")] = False,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Delete raw records for good. One that memories are drawn from is refused without `force`."""
-        deleted = await (await self._sessions.memory(namespace)).forget_raw(ids, force=force)
+        deleted = await memory.forget_raw(ids, force=force)
         return answer({"status": "success", "deleted": deleted})
 
     @offer("all", "add", "Store an insight")
@@ -490,17 +491,17 @@ class Tools:
         source_ids: Annotated[list[Integer], Field(description="Ids of the raw records that it is drawn from.")],
         tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
-        namespace: Namespace = None,
+        *,
+        memory: "AsyncMemory",
     ) -> CallToolResult:
         """Store an insight drawn from raw records. Unknown source_ids are refused."""
         new = read_item({"text": content, "tags": tags, "metadata": metadata, "source_ids": source_ids}, "agent")
-        memory = await self._sessions.memory(namespace)
         return _stored(await memory.add(new, wait=True))
 
     @offer("all", "why", "Explain")
-    async def explain_result(self, id: ItemId, query_text: Query, namespace: Namespace = None) -> CallToolResult:
+    async def explain_result(self, id: ItemId, query_text: Query, *, memory: "AsyncMemory") -> CallToolResult:
         """Why a memory is where it is in the answer to a query, or is not there."""
-        why = await (await self._sessions.memory(namespace)).why(id, query_text)
+        why = await memory.why(id, query_text)
         return answer(why_answer(why, query_text))
 
     @offer("all", "status", "Status")
