@@ -83,6 +83,7 @@ def test_links_name_operations_and_parameters_that_exist() -> None:
 
 
 def test_the_document_lists_every_route(tmp_path: Path) -> None:
+    from fourfold.operations import OPERATIONS
     from fourfold.serve.http.app import ROUTES
 
     with serving(tmp_path) as server, server.client() as client:
@@ -90,3 +91,4 @@ def test_the_document_lists_every_route(tmp_path: Path) -> None:
     operations = [each["operationId"] for path in paths.values() for each in path.values()]
     assert len(operations) == len(set(operations)) == len(ROUTES)
     assert json.dumps(paths).count('"default"') >= len(ROUTES)
+    assert {route.operation.route for route in ROUTES} == {each.route for each in OPERATIONS.values()}

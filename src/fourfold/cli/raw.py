@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fourfold.cli.commands import Group, argument, option
 from fourfold.cli.options import JsonFlag, MetaOption, read_metadata, read_stdin
@@ -10,9 +10,6 @@ from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_
 from fourfold.cli.session import open_memory
 from fourfold.model import RawRecord
 from fourfold.wire import encode
-
-if TYPE_CHECKING:
-    pass
 
 app = Group("raw", help="Raw records: the originals that items are drawn from.")
 
