@@ -55,10 +55,10 @@ def nodes(
 ) -> None:
     """List nodes with the number of their items, mentions and edges."""
     with open_memory() as memory:
-        found = memory.nodes(like, limit=limit)
-    if not found and not as_json:
+        summaries = memory.nodes(like, limit=limit)
+    if not summaries and not as_json:
         warn("no nodes found")
-    say_list("nodes", found, ("name", "label", "items", "mentions", "edges"), astuple, as_json=as_json)
+    say_list("nodes", summaries, ("name", "label", "items", "mentions", "edges"), astuple, as_json=as_json)
 
 
 @app.adds
@@ -106,12 +106,12 @@ def neighbors(
 ) -> None:
     """Show what a node is connected to."""
     with open_memory() as memory:
-        found = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
+        near = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
     if as_json:
-        say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in found]})
+        say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in near]})
         return
     columns = ("name", "label", "relation", "distance", "weight")
-    say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in found))
+    say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in near))
 
 
 @app.adds

@@ -55,11 +55,11 @@ def read_time(text: str, *, end_of_day: bool = False) -> datetime:
 
 def read_end(text: str) -> datetime:
     """The end of a time that begins now: 30m, 12h, 7d or 2w."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise InvalidItem(f"{text!r} is not a duration", "Write 30m, 12h, 7d or 2w")
     try:
-        return datetime.now(UTC) + timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
+        return datetime.now(UTC) + timedelta(minutes=int(match[1]) * _MINUTES[match[2]])
     except OverflowError as wrong:
         raise InvalidItem(f"{text!r} ends after the year 9999", "Leave it out: the item is then kept") from wrong
 
@@ -126,14 +126,14 @@ def _finite(text: str) -> float:
 def read_vector(file: Path) -> list[float]:
     """A JSON list of numbers; whether it is a valid vector is not decided here."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        numbers = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as wrong:
         raise InvalidVector(
             f"{file} cannot be read as JSON ({wrong})", "Write a list of numbers: [0.1, 0.2]"
         ) from wrong
-    if not isinstance(found, list):
+    if not isinstance(numbers, list):
         raise InvalidVector(f"{file} holds no list", "Write a list of numbers: [0.1, 0.2]")
-    return cast("list[float]", found)
+    return cast("list[float]", numbers)
 
 
 def read_names(text: str) -> tuple[str, ...]:

@@ -36,11 +36,11 @@ def add(
 def get(ids: RawIds, as_json: JsonFlag = False) -> None:
     """Show raw records in full."""
     with open_memory() as memory:
-        found = memory.get_raw(ids)
+        records = memory.get_raw(ids)
     if as_json:
-        say_json({"status": "success", "count": len(found), "raw": [encode(record) for record in found]})
+        say_json({"status": "success", "count": len(records), "raw": [encode(record) for record in records]})
     else:
-        say("\n\n".join(map(raw_in_full, found)))
+        say("\n\n".join(map(raw_in_full, records)))
 
 
 @app.adds

@@ -89,11 +89,11 @@ def _table(response: SearchResponse, names: Sequence[str], *, namespaces: bool) 
 
 def _row(position: int, result: Result, names: Sequence[str], namespaces: bool) -> list[Text]:
     ranks = {part.source: part.rank for part in result.contributions}
-    found = (Text(str(ranks.get(name) or "·"), style=_colour(name)) for name in names)
+    places = (Text(str(ranks.get(name) or "·"), style=_colour(name)) for name in names)
     title = Text(heading(result.item), style="bold")
     space = [Text(one_line(result.item.namespace))] if namespaces else []
     numbers = (Text(f"{result.score:.4f}"), Text(f"{result.confidence:.2f}"))
-    return [Text(str(position)), Text(str(result.id), style="dim"), title, *space, *numbers, *found]
+    return [Text(str(position)), Text(str(result.id), style="dim"), title, *space, *numbers, *places]
 
 
 def _colour(source: str) -> str:
@@ -117,11 +117,11 @@ def _snippet(result: Result) -> Text:
 
     item = result.item
     words = query_words(result.query, (item.language,))
-    found = highlighted(item.text or item.title, words, item.language, within=result.passage)
-    edges = [0, *(place for mark in found.marks for place in mark), len(found.text)]
+    shown = highlighted(item.text or item.title, words, item.language, within=result.passage)
+    edges = [0, *(place for mark in shown.marks for place in mark), len(shown.text)]
     text = Text()
     for number, (start, end) in enumerate(pairwise(edges)):
-        text.append(_SPACES.sub(" ", clean(found.text[start:end])), style="bold" if number % 2 else "")
+        text.append(_SPACES.sub(" ", clean(shown.text[start:end])), style="bold" if number % 2 else "")
     return text
 
 

@@ -73,8 +73,8 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
         f"{_files(report.files)}: {report.new} new, {report.changed} changed, {report.moved} moved, "
         f"{report.removed} removed, {report.unchanged} unchanged; {report.chunks} chunks stored"
     )
-    for title, found in (("note on", report.notes), ("skipped", report.skipped)):
-        for reason, few in reasons(found):
+    for title, by_reason in (("note on", report.notes), ("skipped", report.skipped)):
+        for reason, few in reasons(by_reason):
             examples = ", ".join(one_line(path) for path in few.examples[:3])
             more = ", ..." if few.count > 3 else ""
             say(f"  {title} {few.count}: {one_line(reason)} ({examples}{more})")
@@ -118,12 +118,12 @@ def import_file(
 def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
     from fourfold.integrations.importers.formats import read, report_of, store
 
-    found = read(tool, place)
+    contents = read(tool, place)
     if not dry_run:
         with open_memory(create=True) as memory:
-            store(memory, found)
+            store(memory, contents)
             finish_vectors(memory, wait)
-    report = report_of(found)
+    report = report_of(contents)
     say(f"{'would import' if dry_run else 'imported'} {_listed({'item': report.items, 'relation': report.relations})}")
     for reason, count in report.left_out.items():
         say(f"left out {count}: {reason}")

@@ -50,16 +50,16 @@ def grant() -> Grant:
 
 def read_tokens(settings: Settings) -> Tokens:
     """Parses NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET; * stands for every namespace, the default scope is admin."""
-    found: dict[str, Grant] = {}
+    tokens: dict[str, Grant] = {}
     for entry in settings.http_tokens:
         rest, _, secret = entry.rpartition(":")
         names, _, scope = rest.partition(":")
-        if secret in found:
+        if secret in tokens:
             raise InvalidSetting("http_tokens has one secret twice", "Several namespaces for one: A+B:SECRET")
         if scope and scope not in SCOPES:
             raise InvalidSetting(f"http_tokens has the scope {scope!r}", f"A scope is one of {', '.join(SCOPES)}")
-        found[secret] = Grant(None if names == "*" else tuple(names.split("+")), scope or "admin")
-    return found
+        tokens[secret] = Grant(None if names == "*" else tuple(names.split("+")), scope or "admin")
+    return tokens
 
 
 def known(token: str, tokens: Tokens) -> bool:

@@ -64,8 +64,8 @@ class Page(Generic[T]):
         left = most_bytes - _FRAME_BYTES
         while len(self.rows) < limit and not self.is_cut:
             wanted = min(_READ_ROWS, limit - len(self.rows))
-            found = read(len(self.rows), wanted)
-            for row in found:
+            rows = read(len(self.rows), wanted)
+            for row in rows:
                 form = show(row)
                 left -= len(compact(form).encode()) + 1
                 if left < 0 and self.rows:
@@ -73,7 +73,7 @@ class Page(Generic[T]):
                     break
                 self.rows.append(row)
                 self.forms.append(form)
-            if len(found) < wanted:
+            if len(rows) < wanted:
                 break
 
 

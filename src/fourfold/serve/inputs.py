@@ -53,7 +53,7 @@ def read_item(given: Mapping[str, Any], source: Source) -> NewItem:
     fields: dict[str, Any] = {}
     for name, value in given.items():
         if name == "created_at" or (name in DETAILS and DETAILS[name].holds == "time"):
-            fields[name] = moment(value)
+            fields[name] = read_moment(value)
         elif value is not None:
             fields[name] = tuple(value) if name in ("tags", "source_ids") else value
     return NewItem(**fields, source=source)
@@ -64,24 +64,24 @@ def _read_filter(option: FilterOption, value: Any) -> Any:
         case "tags":
             return tuple(value)
         case "time":
-            return moment(value, end=option.op == "lte")
+            return read_moment(value, end=option.op == "lte")
         case "metadata":
             return _tests(value)
         case _:
             return value
 
 
-def moment(text: str | None, *, end: bool = False) -> datetime | None:
+def read_moment(text: str | None, *, end: bool = False) -> datetime | None:
     """A time without a zone is taken as UTC; with `end`, a bare date means the end of that day."""
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
         if end and len(text.strip()) <= _LONGEST_DATE:
-            found = datetime.combine(found, time.max)
+            moment = datetime.combine(moment, time.max)
     except ValueError as error:
         raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00:00Z") from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:

@@ -54,15 +54,15 @@ _QUOTED: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 def requests(prompt: str) -> list[str]:
     """The texts that a prompt asks to remember, in order."""
     own = _QUOTED.sub("", _FENCED.sub("", prompt[:SEARCHED_CHARACTERS]))
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     position = 0
-    while len(found) < REQUESTS and (match := _REQUEST.search(own, position)):
+    while len(texts) < REQUESTS and (match := _REQUEST.search(own, position)):
         ends = (_PARAGRAPH_END if match["colon"] else _SENTENCE_END).search(own, match.end())
         position = max(match.end(), ends.end() if ends else len(own))
         text = own[match.end() : position].strip()
         if len(text.split()) > 1 and not text.endswith("?"):
-            found[text[0].upper() + text[1:TEXT_CHARACTERS].rstrip()] = None
-    return list(found)
+            texts[text[0].upper() + text[1:TEXT_CHARACTERS].rstrip()] = None
+    return list(texts)
 
 
 # ---------------------------------------------------------------- kept until the store has them
@@ -121,8 +121,8 @@ def scan(*, mask: bool, folder: Path | None = None) -> list[str]:
         for path, item in _read(waiting):
             hidden = masked(item.text)
             if hidden != item.text:
-                found = [f"{path.name}: a captured text that waits for its store: {kind}" for kind in masks_in(hidden)]
-                lines += [f"masked: {line}" for line in found] if mask else found
+                hits = [f"{path.name}: a captured text that waits for its store: {kind}" for kind in masks_in(hidden)]
+                lines += [f"masked: {line}" for line in hits] if mask else hits
                 if mask:
                     _write(path, replace(item, text=hidden))
     return lines

@@ -67,7 +67,7 @@ def prompt_context(memory: Memory, event: Event, settings: Settings, *, words_on
         for result in response.results:
             if result.confidence > best.get(result.id, (-1.0,))[0]:
                 best[result.id] = result.confidence, result.item
-    ranked = sorted(best.values(), key=lambda found: -found[0])
+    ranked = sorted(best.values(), key=lambda rated: -rated[0])
     return _context(event, [item for _, item in ranked[:RESULTS]], settings)
 
 

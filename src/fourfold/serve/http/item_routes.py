@@ -130,9 +130,9 @@ def list_items(memory: InNamespace, page: Annotated[schemas.ItemsQuery, Query()]
 
     def read(_: int, count: int) -> list[Item]:
         nonlocal cursor
-        found = memory.list(from_cursor(filters, cursor), limit=count)
-        cursor = after_item(found[-1]) if found else cursor
-        return found
+        items = memory.list(from_cursor(filters, cursor), limit=count)
+        cursor = after_item(items[-1]) if items else cursor
+        return items
 
     shown = page_of(read, page.limit)
     total = memory.count(filters)
@@ -304,10 +304,10 @@ def delete_raw(memory: InNamespace, id: Id, query: Annotated[schemas.ForceQuery,
 
 
 def _raw_id(id: str) -> int:
-    found = item_id(id)
-    if isinstance(found, str):
-        raise NotFound(f"{found!r} is not a valid id of a raw record", "Give a number")
-    return found
+    number = item_id(id)
+    if isinstance(number, str):
+        raise NotFound(f"{number!r} is not a valid id of a raw record", "Give a number")
+    return number
 
 
 # ---------------------------------------------------------------- near-duplicates
@@ -412,21 +412,21 @@ def neighbors(memory: InNamespace, query: Annotated[schemas.NeighborsQuery, Quer
 def around(memory: InNamespace, query: Annotated[schemas.AroundQuery, Query()]) -> Response:
     """The nodes nearest to one, and the edges between them."""
     start = memory.node(query.name, query.label, limit=_EDGES)
-    found: dict[int, tuple[Node, int]] = {start.node.id: (start.node, 0)}
+    by_id: dict[int, tuple[Node, int]] = {start.node.id: (start.node, 0)}
     total = 1
     if query.limit > 1:
         near = memory.neighbors(query.name, query.depth, label=query.label, limit=query.limit - 1, offset=0)
         total += near.total
-        found |= {each.node.id: (each.node, each.distance) for each in near if each.node.id not in found}
+        by_id |= {each.node.id: (each.node, each.distance) for each in near if each.node.id not in by_id}
     edges: dict[tuple[str, str, str], Edge] = {}
-    for node, _ in found.values():
+    for node, _ in by_id.values():
         view = memory.node(node.name, node.label, limit=_EDGES)
         edges |= {(edge.source, edge.relation, edge.target): edge for edge in view.edges}
-    names = {name for node, _ in found.values() for name in (node.name, f"{node.name}#{node.label}")}
+    names = {name for node, _ in by_id.values() for name in (node.name, f"{node.name}#{node.label}")}
     shown = [encode(edge) for edge in edges.values() if {edge.source, edge.target} <= names]
     return reply(
         {
-            "nodes": [{**encode(node), "distance": distance} for node, distance in found.values()],
+            "nodes": [{**encode(node), "distance": distance} for node, distance in by_id.values()],
             "edges": shown,
             "total": total,
         }

@@ -70,8 +70,8 @@ def scan(settings: Settings, *, mask: bool) -> list[str]:
         for text, items in judged.items():
             hidden.setdefault(masked(text), {}).update(items)
             kinds = masks_in(masked(text)) if masked(text) != text else []
-            found = [f"{owner_only.shown_name(queries.parent.name)}: judged query: {kind}" for kind in kinds]
-            lines += [f"masked: {line}" for line in found] if mask else found
+            secrets = [f"{owner_only.shown_name(queries.parent.name)}: judged query: {kind}" for kind in kinds]
+            lines += [f"masked: {line}" for line in secrets] if mask else secrets
         if mask and hidden != judged:
             write(queries.parent, hidden)
     return lines

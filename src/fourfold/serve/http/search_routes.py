@@ -57,29 +57,29 @@ def search(request: Request, memory: InNamespace, body: schemas.SearchRequest) -
 @routes.add("why", schemas.WhyAnswer)
 def why(memory: InNamespace, body: schemas.WhyRequest) -> Response:
     filters = schemas.given_filters(body.filters)
-    found = memory.why(body.item, body.query, filters=filters, **schemas.search_arguments(body))
-    return reply(why_json(found, body.query, FACTORS))
+    answer = memory.why(body.item, body.query, filters=filters, **schemas.search_arguments(body))
+    return reply(why_json(answer, body.query, FACTORS))
 
 
 @routes.add("analyze", schemas.AnalysisAnswer)
 def analyze(memory: InNamespace, body: schemas.AnalyzeRequest) -> Response:
-    found = memory.analyze(body.query, **schemas.search_arguments(body))
+    analysis = memory.analyze(body.query, **schemas.search_arguments(body))
     return reply(
         {
-            **encode(found, ("query", "language", "words", "names")),
-            "tags": _counts(found.tags),
-            "plan": plan_json(found.plan),
-            **encode(found, ("time_window", "notes", "negated")),
+            **encode(analysis, ("query", "language", "words", "names")),
+            "tags": _counts(analysis.tags),
+            "plan": plan_json(analysis.plan),
+            **encode(analysis, ("time_window", "notes", "negated")),
         }
     )
 
 
 @routes.add("tags", schemas.CountsAnswer)
 def tags(memory: InNamespace, page: Annotated[schemas.PageQuery, Query()]) -> Response:
-    found, offset = memory.tags(), offset_of(page.cursor)
-    part = found[offset : offset + page.limit]
-    following = next_offset(offset, len(part), more=offset + len(part) < len(found))
-    return reply({"counts": _counts(part), "total": len(found), "next_cursor": following})
+    counts, offset = memory.tags(), offset_of(page.cursor)
+    part = counts[offset : offset + page.limit]
+    following = next_offset(offset, len(part), more=offset + len(part) < len(counts))
+    return reply({"counts": _counts(part), "total": len(counts), "next_cursor": following})
 
 
 @routes.add("facets", schemas.FacetsAnswer)
@@ -90,12 +90,12 @@ def facets(memory: InNamespace) -> Response:
         "languages": memory.languages(),
         "metadata_keys": memory.metadata_keys(),
     }
-    listed: dict[str, Json] = {name: _counts(found[:_FACETS]) for name, found in counts.items()}
+    listed: dict[str, Json] = {name: _counts(pairs[:_FACETS]) for name, pairs in counts.items()}
     return reply({"items": memory.count(), **listed})
 
 
-def _counts(found: Sequence[tuple[str, int]]) -> list[dict[str, Json]]:
-    return [{"name": name, "items": count} for name, count in found]
+def _counts(counts: Sequence[tuple[str, int]]) -> list[dict[str, Json]]:
+    return [{"name": name, "items": count} for name, count in counts]
 
 
 # ---------------------------------------------------------------- JSON beyond what the command line prints
@@ -132,35 +132,35 @@ def _short(result: Form) -> Form:
     return {name: value for name, value in result.items() if name not in _DROPPED}
 
 
-def candidates_json(found: Candidates) -> dict[str, Json]:
-    items = [_candidate(item, found) for item in found.items.values()]
-    lists = {name: _list(name, ranking, found) for name, ranking in found.lists.items()}
+def candidates_json(candidates: Candidates) -> dict[str, Json]:
+    items = [_candidate(item, candidates) for item in candidates.items.values()]
+    lists = {name: _list(name, ranking, candidates) for name, ranking in candidates.lists.items()}
     return {
         "lists": lists,
         "items": items,
-        "files": {path: list(chunks) for path, chunks in found.files.items()},
-        "order": [[hit.id, hit.score] for hit in found.order],
+        "files": {path: list(chunks) for path, chunks in candidates.files.items()},
+        "order": [[hit.id, hit.score] for hit in candidates.order],
     }
 
 
-def _list(name: str, ranking: Ranking, found: Candidates) -> dict[str, Json]:
-    scaled: Mapping[int, float] = found.scaled.get(name, {})
+def _list(name: str, ranking: Ranking, candidates: Candidates) -> dict[str, Json]:
+    scaled: Mapping[int, float] = candidates.scaled.get(name, {})
     rows: list[list[float | None]] = []
     rank, previous = 0, None
     for place, hit in enumerate(ranking.hits, 1):
         rank = rank if hit.score == previous else place
         previous = hit.score
         rows.append([hit.id, hit.score, rank, scaled.get(hit.id)])
-    more = found.unlisted[name].hits if name in found.unlisted else ()
+    more = candidates.unlisted[name].hits if name in candidates.unlisted else ()
     return {
-        "weight": found.weights.get(name, 0.0),
+        "weight": candidates.weights.get(name, 0.0),
         "mean": None if ranking.background is None else ranking.background.mean,
         "hits": rows,
         "unlisted": [[hit.id, hit.score, None, scaled.get(hit.id)] for hit in more],
     }
 
 
-def _candidate(item: Item, found: Candidates) -> dict[str, Json]:
+def _candidate(item: Item, candidates: Candidates) -> dict[str, Json]:
     text = shared_text(item)
     return {
         "id": item.id,
@@ -172,9 +172,9 @@ def _candidate(item: Item, found: Candidates) -> dict[str, Json]:
         "location": item.location,
         "created_at": time_json(item.created_at),
         "updated_at": time_json(item.updated_at),
-        "recency": found.recency.get(item.id, 1.0),
-        "age": found.ages.get(item.id, 1.0),
-        "window": found.windows.get(item.id, 1.0),
+        "recency": candidates.recency.get(item.id, 1.0),
+        "age": candidates.ages.get(item.id, 1.0),
+        "window": candidates.windows.get(item.id, 1.0),
         "source": item.source,
         "file_path": item.path,
         "text_hash": None if text is None else sha256(text.encode("utf-8", "replace")).hexdigest()[:16],
@@ -269,17 +269,17 @@ def evaluate(memory: InNamespace, body: schemas.EvaluationRequest) -> Response:
     if not wanted:
         raise InvalidQuery("no query has a relevant item", "Judge some results first: POST .../judgements")
     asked = schemas.search_arguments(body)
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for number, text in enumerate(wanted, 1):
         response = memory.search(text, top_k=100, **asked)
         keys = [_name(result.item) for result in response.results]
-        found.append(answered(Question(str(number), text), response, keys))
+        answers.append(answered(Question(str(number), text), response, keys))
     relevant: Mapping[str, Mapping[str, int]] = {
         str(number): {item: score for item, score in items.items() if score > 0}
         for number, items in enumerate(wanted.values(), 1)
     }
-    scores = measured(relevant, found)
-    times = [answer.milliseconds for answer in found]
+    scores = measured(relevant, answers)
+    times = [answer.milliseconds for answer in answers]
     questions = [
         {
             "query": answer.question.text,
@@ -287,11 +287,11 @@ def evaluate(memory: InNamespace, body: schemas.EvaluationRequest) -> Response:
             "ranked": list(answer.keys[:_RANKED]),
             "confidence": answer.confidence,
         }
-        for answer in found
+        for answer in answers
     ]
     return reply(
         {
-            "queries": len(found),
+            "queries": len(answers),
             "metrics": dict(means(scores.values())),
             "latency_ms": {"p50": percentile(times, 0.5), "p95": percentile(times, 0.95)},
             "questions": questions,

@@ -84,8 +84,8 @@ def _program(scope: Scope) -> list[str]:
     if scope == "project":
         return ["fourfold"]
     beside = Path(sys.executable).with_name("fourfold.exe" if sys.platform == "win32" else "fourfold")
-    found = str(beside) if beside.is_file() else shutil.which("fourfold")
-    return [found] if found else [sys.executable, "-P", "-m", "fourfold"]
+    program = str(beside) if beside.is_file() else shutil.which("fourfold")
+    return [program] if program else [sys.executable, "-P", "-m", "fourfold"]
 
 
 def _portable(name: str, value: object, scope: Scope, folder: Path) -> str:

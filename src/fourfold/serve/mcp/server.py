@@ -173,16 +173,16 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
     @server.resource("memory://item/{id}", title="One memory", mime_type="application/json")
     async def item(id: str) -> str:
         with _said():
-            (found,) = await (await sessions.memory()).get([int(id) if _is_number(id) else id])
-            return serialised(within({}, "items", [item_forms(found, 0, READ_TOKENS)], READ_TOKENS)[0])
+            (one,) = await (await sessions.memory()).get([int(id) if _is_number(id) else id])
+            return serialised(within({}, "items", [item_forms(one, 0, READ_TOKENS)], READ_TOKENS)[0])
 
     @server.resource("memory://raw/{id}", title="One raw record", mime_type="application/json")
     async def raw(id: str) -> str:
         with _said():
             if not _is_number(id):
                 raise NotFound(f"{id!r} is not a valid id of a raw record", "Give a number")
-            (found,) = await (await sessions.memory()).get_raw([int(id)])
-            return serialised(within({}, "raw", [raw_forms(found, 0, READ_TOKENS)], READ_TOKENS)[0])
+            (record,) = await (await sessions.memory()).get_raw([int(id)])
+            return serialised(within({}, "raw", [raw_forms(record, 0, READ_TOKENS)], READ_TOKENS)[0])
 
     del status, item, raw
 

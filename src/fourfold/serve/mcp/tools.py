@@ -240,9 +240,9 @@ class Tools:
         forms: list[Sequence[Form]] = []
         for start in range(offset, offset + limit, _READ_ITEMS):
             size = min(_READ_ITEMS, offset + limit - start)
-            found = await memory.list(filters, limit=size, offset=start)
-            forms += [listed_forms(item) for item in found]
-            if len(found) < size:
+            items = await memory.list(filters, limit=size, offset=start)
+            forms += [listed_forms(item) for item in items]
+            if len(items) < size:
                 break
         return answer(page_answer("items", forms, total, offset, budget))
 
@@ -339,9 +339,9 @@ class Tools:
     ) -> CallToolResult:
         """Nodes around a node with relation, distance and weight, nearest first, in pages."""
         check_rows(limit, offset)
-        found = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
-        forms = [neighbor_forms(neighbor) for neighbor in found]
-        return answer(page_answer("neighbors", forms, found.total, offset, SEARCH_TOKENS))
+        page = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
+        forms = [neighbor_forms(neighbor) for neighbor in page]
+        return answer(page_answer("neighbors", forms, page.total, offset, SEARCH_TOKENS))
 
     @offer("graph", "path", "Path")
     async def graph_find_path(
