@@ -124,7 +124,7 @@ class Member(NamedTuple):
 
 
 _hints: Final = cache(get_type_hints)
-Count: Final = tuple[str, int]
+_COUNT: Final = tuple[str, int]
 """The type of a name with the number of its items, which is an object in JSON."""
 
 
@@ -173,8 +173,8 @@ def _converters(hint: Any) -> tuple[Callable[[Any], Json] | None, Callable[[Any]
         return encode, partial(decode, cast("type", hint))
     if origin is Mapping:
         return dict, None
-    if hint == Count:
-        return lambda count: {"name": count[0], "items": count[1]}, lambda form: (form["name"], form["items"])
+    if hint == _COUNT:
+        return _count_json, lambda form: (form["name"], form["items"])
     if origin in (tuple, list, Sequence):
         to_json, from_json = _converters(get_args(hint)[0])
         made = cast("Callable[[Any], Any]", list if origin is list else tuple)
@@ -183,6 +183,14 @@ def _converters(hint: Any) -> tuple[Callable[[Any], Json] | None, Callable[[Any]
             made if from_json is None else lambda forms: made(from_json(form) for form in forms),
         )
     return None, None
+
+
+def counts_json(counts: Sequence[tuple[str, int]]) -> list[Json]:
+    return [_count_json(count) for count in counts]
+
+
+def _count_json(count: tuple[str, int]) -> dict[str, Json]:
+    return {"name": count[0], "items": count[1]}
 
 
 def value_of(hint: Any, form: Json) -> Any:

@@ -224,7 +224,7 @@ class RemoteMemory:
         if expected is None:
             return {}
         answer = self._transport.send("GET", self._place(OPERATIONS["show"], {"id": expected.id}))
-        if decode(Item, answer.json()) != expected:
+        if decode(Item, self._transport.json(answer)) != expected:
             raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
         return {"if-match": answer.headers["etag"]}
 
@@ -233,10 +233,10 @@ class RemoteMemory:
         members = dict(form)
         path = self._place(operation, members)
         if operation.verb not in ("GET", "DELETE"):
-            return self._transport.call(operation.verb, path, members, headers=headers)
+            return self._transport.json(self._transport.send(operation.verb, path, members, headers=headers))
         if "filters" in members:
             members["where"] = dumps(members.pop("filters")["where"])
-        return self._transport.call(operation.verb, path, query=members, headers=headers)
+        return self._transport.json(self._transport.send(operation.verb, path, query=members, headers=headers))
 
     def _place(self, operation: Operation, members: dict[str, Json]) -> str:
         """The path with the members that it names, which are taken out."""

@@ -45,21 +45,6 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Json = None,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        """The answer's JSON; None if it has no body."""
-        answer = self.send(method, path, body, query, headers)
-        try:
-            return answer.json() if answer.content else None
-        except ValueError as error:
-            raise StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address") from error
-
     def send(
         self,
         method: str,
@@ -84,6 +69,13 @@ class Transport:
             if answer.status_code not in _BUSY or not wait.isdigit() or time.monotonic() + int(wait) > until:
                 return _checked(answer)
             time.sleep(int(wait))
+
+    def json(self, answer: httpx.Response) -> Any:
+        """The JSON of an answer; None if it has no body."""
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address") from error
 
     def _request(
         self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str] | None

@@ -42,6 +42,7 @@ from fourfold.serve.http.route import (
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.tools import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.wire import counts_json
 
 # ---------------------------------------------------------------- the store as a whole
 
@@ -57,8 +58,8 @@ routes: Final = Routes()
 def namespaces(memory: Store) -> Response:
     permitted = grant().namespaces
     known = memory.namespaces()
-    mine = [{"name": name, "items": count} for name, count in known if permitted is None or name in permitted]
-    return reply({"namespaces": mine})
+    mine = [(name, count) for name, count in known if permitted is None or name in permitted]
+    return reply({"namespaces": counts_json(mine)})
 
 
 @routes.add("status", schemas.StatusAnswer)

@@ -26,7 +26,7 @@ from fourfold.serve.http import judged_files, schemas
 from fourfold.serve.http.item_routes import every_item, next_offset, offset_of
 from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.route import InNamespace, OnlyOnce, Routes, download, reply, shared
-from fourfold.wire import FACTORS, dumps, encode, response_facts, result_json, time_json, why_json
+from fourfold.wire import FACTORS, counts_json, dumps, encode, response_facts, result_json, time_json, why_json
 
 _FACETS: Final = 200
 """Maximum number of listed values of a facet."""
@@ -66,8 +66,7 @@ def analyze(memory: InNamespace, body: schemas.AnalyzeRequest) -> Response:
     analysis = memory.analyze(body.query, **schemas.search_arguments(body))
     return reply(
         {
-            **encode(analysis, ("query", "language", "words", "names")),
-            "tags": _counts(analysis.tags),
+            **encode(analysis, ("query", "language", "words", "names", "tags")),
             "plan": plan_json(analysis.plan),
             **encode(analysis, ("time_window", "notes", "negated")),
         }
@@ -79,7 +78,7 @@ def tags(memory: InNamespace, page: Annotated[schemas.PageQuery, Query()]) -> Re
     counts, offset = memory.tags(), offset_of(page.cursor)
     part = counts[offset : offset + page.limit]
     following = next_offset(offset, len(part), more=offset + len(part) < len(counts))
-    return reply({"counts": _counts(part), "total": len(counts), "next_cursor": following})
+    return reply({"counts": counts_json(part), "total": len(counts), "next_cursor": following})
 
 
 @routes.add("facets", schemas.FacetsAnswer)
@@ -90,12 +89,8 @@ def facets(memory: InNamespace) -> Response:
         "languages": memory.languages(),
         "metadata_keys": memory.metadata_keys(),
     }
-    listed: dict[str, Json] = {name: _counts(pairs[:_FACETS]) for name, pairs in counts.items()}
+    listed: dict[str, Json] = {name: counts_json(pairs[:_FACETS]) for name, pairs in counts.items()}
     return reply({"items": memory.count(), **listed})
-
-
-def _counts(counts: Sequence[tuple[str, int]]) -> list[dict[str, Json]]:
-    return [{"name": name, "items": count} for name, count in counts]
 
 
 # ---------------------------------------------------------------- JSON beyond what the command line prints
