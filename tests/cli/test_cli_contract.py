@@ -36,7 +36,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert not modules & HEAVY
     ours = {name for name in modules if name.startswith("fourfold.")}
     assert ours == {"fourfold.cli", "fourfold.errors", "fourfold.operations"} | {
-        f"fourfold.cli.{name}" for name in ("commands", "main", "output", "session")
+        f"fourfold.cli.{name}" for name in ("commands", "main", "output")
     }
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import click
 
-from fourfold.cli.commands import Group, option
+from fourfold.cli.commands import Group, open_memory, option
 from fourfold.cli.output import one_line, say
-from fourfold.cli.session import open_memory
 from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
 
 if TYPE_CHECKING:

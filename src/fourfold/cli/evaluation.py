@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import click
 
-from fourfold.cli.commands import argument, option
+from fourfold.cli.commands import argument, load_config, open_memory, option
 from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
-from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import InvalidQuery, NotFound, RequestError
 from fourfold.model import Json
 from fourfold.ranking.presets import checked_tuning, explained

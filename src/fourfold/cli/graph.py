@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Annotated, cast
 
-from fourfold.cli.commands import Group, argument, option
+from fourfold.cli.commands import Group, argument, open_memory, option
 from fourfold.cli.options import JsonFlag, read_id
 from fourfold.cli.output import heading, one_line, say, say_json, say_list, say_rows, warn
-from fourfold.cli.session import open_memory
 from fourfold.errors import NotFound, RequestError
 from fourfold.model import Node
 from fourfold.storage.values import Direction

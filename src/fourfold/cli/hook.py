@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from fourfold.cli.commands import argument
-from fourfold.cli.session import load_config, open_memory
+from fourfold.cli.commands import argument, load_config, open_memory
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
 from fourfold.model import NewItem
 

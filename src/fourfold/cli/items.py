@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from fourfold.cli.commands import argument, option
+from fourfold.cli.commands import argument, open_memory, option
 from fourfold.cli.options import (
     DetailFlags,
     FilterFlags,
@@ -27,7 +27,6 @@ from fourfold.cli.options import (
 )
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_list, say_rows, warn
 from fourfold.cli.raw import raw_in_full
-from fourfold.cli.session import open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import OPTIONAL

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 import click
 
-from fourfold.cli.commands import COMMANDS, HELP, Lazy, argument, global_options
+from fourfold.cli.commands import COMMANDS, HELP, Globals, Lazy, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
-from fourfold.cli.session import Globals
 from fourfold.errors import FourfoldError, RequestError, WorldError
 
 INTERRUPTED: Final = 130

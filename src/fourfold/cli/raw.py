@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fourfold.cli.commands import Group, argument, option
+from fourfold.cli.commands import Group, argument, open_memory, option
 from fourfold.cli.options import JsonFlag, MetaOption, read_metadata, read_stdin
 from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_list
-from fourfold.cli.session import open_memory
 from fourfold.model import RawRecord
 from fourfold.wire import encode
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fourfold.cli.commands import argument, option
+from fourfold.cli.commands import argument, load_config, open_memory, option, search_namespaces
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags, read_id
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, say_rows, warn, warn_degraded
 from fourfold.cli.raw import raw_heading
-from fourfold.cli.session import load_config, open_memory, search_namespaces
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
 from fourfold.wire import response_json, why_json

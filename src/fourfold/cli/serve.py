@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 import click
 
 from fourfold import addresses, logs
-from fourfold.cli.commands import Group, made, option
+from fourfold.cli.commands import Globals, Group, given_globals, load_config, made, option
 from fourfold.cli.output import say, warn
-from fourfold.cli.session import Globals, given_globals, load_config
 from fourfold.errors import MissingExtra
 from fourfold.wire import dumps
 

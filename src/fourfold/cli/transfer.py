@@ -9,10 +9,9 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from fourfold.cli.commands import argument, option
+from fourfold.cli.commands import argument, load_config, open_memory, option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, warn
-from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError, NotFound, RequestError
 from fourfold.ingest.report import IndexReport, reasons

@@ -7,10 +7,9 @@ from typing import Annotated, cast
 
 import click
 
-from fourfold.cli.commands import option
+from fourfold.cli.commands import load_config, open_memory, option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, say_rows
-from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import DamagedStore
 from fourfold.model import Json
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from fourfold.cli.commands import option
+from fourfold.cli.commands import open_memory, option
 from fourfold.cli.output import say, warn
-from fourfold.cli.session import open_memory
 from fourfold.errors import EmbedderUnavailable, MissingExtra, RequestError, SpaceMismatch
 
 if TYPE_CHECKING:
