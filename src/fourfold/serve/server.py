@@ -7,12 +7,15 @@ import ipaddress
 import logging
 import socket
 import sys
+import webbrowser
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from fourfold import logs
 from fourfold.errors import InvalidSetting, StoreUnavailable
 from fourfold.limits import HTTP_CONNECTIONS, HttpLimits
 from fourfold.serve.access import read_tokens
@@ -83,6 +86,24 @@ def make_server(app: ASGIApp, rules: Rules, limits: HttpLimits | None = None) ->
     logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
     server = _Server(config)
     return server
+
+
+def serve_app(
+    app: ASGIApp, settings: Settings, where: str, line: str, *, path: str = "", open_page: bool = False, **rules: Any
+) -> None:
+    """Serves until it is interrupted. `line`: what stderr says, with {url}; `path`: of what a log announces."""
+    listening, host = listen(where)
+    with listening:
+        server = make_server(app, replace(make_rules(settings, listening.getsockname()[0], host), **rules))
+        address = url(listening)
+        if settings.log_format == "json":
+            logs.announce("listening", url=f"{address}{path}")
+        else:
+            sys.stderr.write(line.format(url=address) + "\n")
+            sys.stderr.flush()
+        if open_page:
+            webbrowser.open(address)
+        server.run(sockets=[listening])
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:

@@ -4,11 +4,8 @@
 
 import mimetypes
 import re
-import sys
 import tempfile
-import webbrowser
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -16,7 +13,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from fourfold import __version__, logs
+from fourfold import __version__
 from fourfold.config import Settings
 from fourfold.engine import keyed
 from fourfold.errors import NoAccess
@@ -41,7 +38,7 @@ from fourfold.serve.http.route import (
 )
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.tools import Level
-from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.serve.server import serve_app
 from fourfold.wire import counts_json
 
 # ---------------------------------------------------------------- the store as a whole
@@ -193,21 +190,13 @@ def serve(settings: Settings, level: Level, where: str, *, open_page: bool = Fal
     """Serves until it is interrupted, and prints its address on stderr."""
     for file in own_path(settings).glob("requests.db*"):  # answers that older versions recorded
         file.unlink()
-    listening, host = listen(where)
-    with listening:
-        rules = replace(
-            make_rules(settings, listening.getsockname()[0], host),
-            open_paths=_OPEN | page_files().keys(),
-            streamed=_STREAMED,
-            rate=None if (most := settings.http_requests_per_minute) is None else RequestRate(most),
-        )
-        server = make_server(make_app(settings, level), rules)
-        address = url(listening)
-        if settings.log_format == "json":
-            logs.announce("listening", url=address)
-        else:
-            sys.stderr.write(f"Fourfold answers at {address} (API: {address}/v1, MCP: {address}{mcp_http.PATH})\n")
-            sys.stderr.flush()
-        if open_page:
-            webbrowser.open(address)
-        server.run(sockets=[listening])
+    serve_app(
+        make_app(settings, level),
+        settings,
+        where,
+        f"Fourfold answers at {{url}} (API: {{url}}/v1, MCP: {{url}}{mcp_http.PATH})",
+        open_page=open_page,
+        open_paths=_OPEN | page_files().keys(),
+        streamed=_STREAMED,
+        rate=None if (most := settings.http_requests_per_minute) is None else RequestRate(most),
+    )

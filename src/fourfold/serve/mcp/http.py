@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fourfold import __version__, limits, logs
+from fourfold import __version__, limits
 from fourfold.errors import FourfoldError
 from fourfold.serve.access import Sessions
 from fourfold.serve.guard import HEALTH
 from fourfold.serve.mcp.server import build
 from fourfold.serve.mcp.tools import Level
-from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.serve.server import serve_app
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -72,12 +71,4 @@ def _health(sessions: Sessions) -> Callable[[Request], Awaitable[Response]]:
 
 def serve_http(settings: Settings, level: Level, where: str) -> None:
     """Serves until it is interrupted, and prints its address on stderr."""
-    listening, host = listen(where)
-    with listening:
-        server = make_server(make_app(settings, level), make_rules(settings, listening.getsockname()[0], host))
-        if settings.log_format == "json":
-            logs.announce("listening", url=f"{url(listening)}{PATH}")
-        else:
-            sys.stderr.write(f"Fourfold answers MCP at {url(listening)}{PATH}\n")
-            sys.stderr.flush()
-        server.run(sockets=[listening])
+    serve_app(make_app(settings, level), settings, where, f"Fourfold answers MCP at {{url}}{PATH}", path=PATH)
