@@ -16,9 +16,9 @@ from mcp_tour import tour
 from fourfold import AsyncMemory
 from fourfold.config import Settings
 from fourfold.errors import InvalidSetting
+from fourfold.serve.listening import listen
 from fourfold.serve.mcp import http
 from fourfold.serve.mcp.tools import OFFERS
-from fourfold.serve.server import listen
 
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))
 TOKENS = f"alpha:{A},beta:{B},beta+alpha:{BOTH},*:{ALL}"

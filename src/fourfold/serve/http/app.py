@@ -36,9 +36,9 @@ from fourfold.serve.http.route import (
     reply,
     shared,
 )
+from fourfold.serve.listening import serve_app
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.tools import Level
-from fourfold.serve.server import serve_app
 from fourfold.wire import counts_json
 
 # ---------------------------------------------------------------- the store as a whole

@@ -16,9 +16,9 @@ from fourfold import __version__, limits
 from fourfold.errors import FourfoldError
 from fourfold.serve.access import Sessions
 from fourfold.serve.guard import HEALTH
+from fourfold.serve.listening import serve_app
 from fourfold.serve.mcp.server import build
 from fourfold.serve.mcp.tools import Level
-from fourfold.serve.server import serve_app
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
