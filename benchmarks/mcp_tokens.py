@@ -57,7 +57,7 @@ def main() -> None:
 
 def figures_of(tree: Path) -> dict[str, int]:
     """Measure the package of a source tree in a process of its own, with the kernel of that tree."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "FOURFOLD_EMBEDDER": "minilm"}
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "FOURFOLD_EMBEDDER": "builtin"}
     if tree != ROOT:
         subprocess.run([sys.executable, "hatch_build.py"], cwd=tree, check=True, capture_output=True)
     command = [sys.executable, str(Path(__file__).resolve()), "--measure"]

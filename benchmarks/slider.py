@@ -85,7 +85,7 @@ def main() -> None:
     if not store.exists():
         fill(store, options.items, words, chooser)
     command = [sys.executable, "-m", "fourfold", "--store", str(store), "serve", "--port", "0"]
-    environment = {**os.environ, "FOURFOLD_EMBEDDER": "minilm"}
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "builtin"}
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert server.stderr is not None
     address = next(line for line in server.stderr if "http://127.0.0.1:" in line)
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def fill(store: Path, items: int, words: list[str], chooser: random.Random) -> None:
-    model = create("minilm", openai=OpenAISettings())
+    model = create("builtin", openai=OpenAISettings())
     assert model is not None
     with Memory.open(store, embedder=Generated(model.fingerprint), background=False) as memory:
         for start in range(0, items, BATCH):

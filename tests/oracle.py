@@ -114,10 +114,10 @@ class OracleSnapshot(_Facet):
     def expand(self, *_: object) -> None:
         return None
 
-    def nearest_parts(self, queries: Sequence[Any], ids: Sequence[int]) -> dict[int, Part]:
+    def nearest_parts(self, query: Any, ids: Sequence[int]) -> dict[int, Part]:
         known = {id: (self._ns.items[id], self._ns.vectors.get(id)) for id in ids if id in self._ns.items}
         return {
-            id: nearest_part(vector, queries, len(body(item.title, item.text)))
+            id: nearest_part(vector, query, len(body(item.title, item.text)))
             for id, (item, vector) in known.items()
             if isinstance(vector, Windows)
         }

@@ -161,10 +161,6 @@ class StoreCalls:
         with self.store.transaction(namespace) as transaction:
             transaction.vectors.reset_space(space)
 
-    def renew_vectors(self, namespace: str, space: Space, ids: Sequence[int]) -> None:
-        with self.store.transaction(namespace) as transaction:
-            transaction.vectors.renew(space, ids)
-
     def pending(self, namespace: str, limit: int, among: Sequence[int] | None = None) -> Sequence[PendingText]:
         with self.store.snapshot(namespace) as snapshot:
             return snapshot.pending(limit, among)
@@ -191,9 +187,9 @@ class StoreCalls:
         with self.store.snapshot(namespace) as snapshot:
             return snapshot.vectors.cosines(vector, ids)
 
-    def nearest_parts(self, namespace: str, queries: Sequence[Vector], ids: Sequence[int]) -> Mapping[int, Part]:
+    def nearest_parts(self, namespace: str, query: Vector, ids: Sequence[int]) -> Mapping[int, Part]:
         with self.store.snapshot(namespace) as snapshot:
-            return snapshot.nearest_parts(queries, ids)
+            return snapshot.nearest_parts(query, ids)
 
     def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
         with self.store.snapshot(namespace) as snapshot:
@@ -283,8 +279,8 @@ class StoreCalls:
     def status(self) -> dict[str, Any]:
         return self.store.status()
 
-    def queues(self) -> Sequence[str]:
-        return self.store.maintenance.queues()
+    def queues(self, replaced: Sequence[str] = ()) -> Sequence[str]:
+        return self.store.maintenance.queues(replaced)
 
     def lease(self, namespace: str | None) -> AbstractContextManager[bool]:
         return self.store.maintenance.lease(namespace)

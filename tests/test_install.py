@@ -18,7 +18,7 @@ BASE = {Requirement(line).name: Requirement(line) for line in PROJECT["dependenc
 def fourfold(store: Path, *arguments: str, without: str) -> subprocess.CompletedProcess[str]:
     """The command line in an environment in which a package cannot be imported."""
     code = f"import sys; sys.modules[{without!r}] = None; from fourfold.cli.main import main; main()"
-    environment = {**os.environ, "FOURFOLD_STORE": str(store), "FOURFOLD_EMBEDDER": "minilm"}
+    environment = {**os.environ, "FOURFOLD_STORE": str(store), "FOURFOLD_EMBEDDER": "builtin"}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 

@@ -1,8 +1,8 @@
 import chromadb
-from fourfold.embed.minilm import built_in_model
+from fourfold.embed.builtin import built_in_model
 from fourfold.integrations.chroma.search import ChromaSearch
 
-minilm = built_in_model()  # whatever made the vectors of your collection
+model = built_in_model()  # whatever made the vectors of your collection
 texts = ["A clockmaker repairs the tower clock in spring.", "Bees keep the hive warm by shivering."]
 client = chromadb.PersistentClient("chroma", chromadb.Settings(anonymized_telemetry=False))
 collection = client.create_collection("articles", embedding_function=None)
@@ -10,10 +10,10 @@ collection.add(
     ids=["clock-0", "bees-0"],
     documents=texts,
     metadatas=[{"title": "Tower clock"}, {"title": "Bees"}],
-    embeddings=minilm.embed(texts),
+    embeddings=model.embed(texts),
 )
 
-with ChromaSearch.open(collection, "store", embedder=minilm) as wiki:
+with ChromaSearch.open(collection, "store", embedder=model) as wiki:
     response = wiki.search("who mends the clock?")
     print([result.item.title for result in response.results])  # -> ['Tower clock', 'Bees']
     collection.delete(ids=["bees-0"])

@@ -13,7 +13,7 @@ for strength in (1.0, 0.2):
 
 points = [(0.2, 0.0), (0.5, 0.0), (0.7, 0.0), (0.2, 1.0), (0.5, 1.0), (0.65, None), (None, 1.0)]
 print([round(result_confidence(cosine, coverage), 2) for cosine, coverage in points])
-# -> [0.02, 0.22, 0.61, 0.77, 0.98, 0.95, 0.92]
+# -> [0.05, 0.39, 0.78, 0.88, 0.99, 0.98, 0.92]
 more = [(0.15, {"tags": 1.0}), (0.06, {"relation": 0.8}), (0.15, {"relation": 1.0})]
 print([round(result_confidence(cosine, 0.0, **others), 2) for cosine, others in more])
-# -> [0.68, 0.55, 0.91]
+# -> [0.83, 0.73, 0.96]

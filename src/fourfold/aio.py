@@ -108,8 +108,8 @@ class AsyncMemory:
     analyze = _threaded(Memory.analyze)
     # vectors and files
     embed_pending = _threaded(Memory.embed_pending)
+    queues = _threaded(Memory.queues)
     embeds_in = _threaded(Memory.embeds_in)
-    renew_vectors = _threaded(Memory.renew_vectors)
     reembed = _threaded(Memory.reembed)
     index_folders = _threaded(Memory.index_folders)
     index = _threaded(Memory.index)

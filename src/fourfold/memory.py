@@ -12,11 +12,10 @@ from fourfold import addresses
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
-from fourfold.embed.base import routed
 from fourfold.embed.vectors import check_vector
 from fourfold.engine import keyed
 from fourfold.engine.analysis import Analysis, analysis
-from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
 from fourfold.engine.open_store import now, open_store, require_lasting
@@ -182,23 +181,8 @@ class Memory(VersionMethods, GraphMethods):
         return [*self.store.namespaces().items()]
 
     def status(self) -> dict[str, Json]:
-        facts = {**self.store.status(), "namespace": self.namespace}
-        if self._embedding is None:
-            return {**facts, "embedder": None}
-        return {**facts, "embedder": self._embedding.embedder.fingerprint, **self._encoder_facts(self._embedding)}
-
-    def _encoder_facts(self, embedding: EmbeddingQueue) -> dict[str, Json]:
-        """The encoders of the embedder, and which items of the namespace have vectors of an earlier version."""
-        several = routed(embedding.embedder)
-        if several is None:
-            return {}
-        facts: dict[str, Json] = {"encoders": list(several.encoders)}
-        added, long = embedding.renewable(self.namespace)
-        told = [f"{added} German items have vectors of the English encoder"] if added else []
-        told += [f"about {long} long items have vectors of their beginning only"] if long else []
-        if told:
-            facts["renewable"] = f"{' and '.join(told)}; renew them: fourfold embed"
-        return facts
+        embedder = None if self._embedding is None else self._embedding.embedder.fingerprint
+        return {**self.store.status(), "namespace": self.namespace, "embedder": embedder}
 
     def check(self) -> list[str]:
         """Lists what is wrong with the store, one line each."""

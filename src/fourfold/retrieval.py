@@ -35,8 +35,6 @@ class Query:
     filters: Filters = NO_FILTERS
     typed: str | None = None
     """The whole query, if `text` lacks a part that excludes something."""
-    second: Vector | None = None
-    """A second vector for a query in an uncertain language, by the other encoder; the better cosine counts."""
 
     @property
     def whole(self) -> str:

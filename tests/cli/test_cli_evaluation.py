@@ -47,7 +47,7 @@ def test_eval_weighs_results_by_their_source(cli: Cli, garden: list[str]) -> Non
 
 
 def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("eval", *garden)
     assert done.code == 0
     lines = done.out.splitlines()
@@ -116,7 +116,7 @@ def test_tune_chooses_on_one_half_and_plots(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Markdown form is executed in docs/quality.md."""
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("tune", *garden, "--plot", str(home / "grids.svg"), "--json")
     assert done.code == 0
     assert "<svg" in (home / "grids.svg").read_text("utf-8")
@@ -144,7 +144,7 @@ def test_tune_chooses_on_one_half_and_plots(
 def test_tune_over_the_weights_of_a_preset_by_a_fusion(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch, options: list[str], name: str, points: int
 ) -> None:
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("tune", *garden, *options, "--plot", str(home / "grids.svg"), "--json")
     assert done.code == 0, done.err
     (found,) = done.json["grids"].values()

@@ -135,7 +135,7 @@ def test_forget_asks() -> None:
 def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(
     home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
     file = home / "rows.jsonl"
     file.write_text("".join(f'{{"text": "row {number}"}}\n' for number in range(100)))
@@ -150,7 +150,7 @@ def test_an_interrupted_wait_leaves_the_rest_to_a_worker(
     home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fcntl = pytest.importorskip("fcntl", reason="the test waits for the worker's lock")
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     file = home / "rows.jsonl"
     file.write_text("".join(f'{{"text": "row {number} {"of many words " * 10}"}}\n' for number in range(100)))
     written = on_terminal("import", str(file), interrupt_at="vectors")

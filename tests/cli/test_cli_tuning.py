@@ -44,8 +44,8 @@ def collection(folder: Path, questions: int) -> str:
 def test_a_useful_setting_is_saved_used_listed_and_removed(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
-    folder, cache = collection(home / "judged", 60), str(home / "cache")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
+    folder, cache = collection(home / "judged", 100), str(home / "cache")
     found = cli("tune", folder, "--cache", cache, "--save", "office", "--json")
     assert found.code == 0, found.err
     fitted = found.json["fitted"]
@@ -69,7 +69,7 @@ def test_a_useful_setting_is_saved_used_listed_and_removed(
 
 
 def test_a_setting_that_does_not_help_is_refused(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     folder = home / "judged"
     collection(folder, 24)
     rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]

@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_support import WordEmbedder
 
 from fourfold.cli import embedding_worker
+from fourfold.embed.builtin import FINGERPRINT, REPLACED
+from fourfold.memory import Memory
+from fourfold.model import NewItem
 
 Cli = Callable[..., Any]
 
@@ -24,7 +28,7 @@ SECONDS = 300
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The workers that the test starts, with the built-in model; they end with the test."""
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     embedding_worker.started.clear()
     yield embedding_worker.started
     for process in embedding_worker.started:
@@ -102,7 +106,7 @@ def test_embed_processes_pending_items(
 ) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     assert cli("embed").out == "made 5 vectors; 5 of 5 items have one\n"
     assert cli("embed").out == "made 0 vectors; 5 of 5 items have one\n"
     assert vectors(cli) == (5, 0)
@@ -114,7 +118,7 @@ def test_check_reports_pending_vectors(
 ) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("check")
     assert done.code == 0
     assert done.out == (
@@ -123,6 +127,46 @@ def test_check_reports_pending_vectors(
     assert cli("check", "--json").json["pending_vectors"] == {"default": 5}
     cli("embed")
     assert cli("check", "--json").json["pending_vectors"] == {}
+
+
+@pytest.fixture
+def earlier(home: Path) -> str:
+    """The fingerprint of an earlier built-in encoder, which made the vectors of 40 items."""
+    model = WordEmbedder(dimension=384)
+    model.fingerprint = f"{REPLACED[0]}8199be6f699a395f/mean/256/384"
+    with Memory.open(home / "store", embedder=model, background=False) as memory:
+        memory.add_many([NewItem(f"ledger entry number {number}") for number in range(40)], wait=True)
+    return model.fingerprint
+
+
+def space(cli: Cli) -> str:
+    return cli("status", "--json").json["namespaces"]["default"]["embedder"]
+
+
+def test_reading_a_store_of_an_earlier_encoder_changes_nothing(cli: Cli, workers: list[Any], earlier: str) -> None:
+    found = cli("search", "ledger entry 7", "--json").json
+    assert found["results"][0]["content"] == "ledger entry number 7"
+    assert [(each["retriever"], each["pending"]) for each in found["degraded"]] == [("semantic", 40)]
+    assert "fourfold embed" in found["degraded"][0]["reason"]
+    assert (space(cli), workers) == (earlier, [])
+
+
+@pytest.mark.parametrize("rows_added", [1, 0])
+def test_a_write_starts_the_renewal_of_a_store_of_an_earlier_encoder(
+    home: Path, cli: Cli, workers: list[Any], earlier: str, rows_added: int
+) -> None:
+    (home / "rows.jsonl").write_text('{"text": "one more"}\n' * rows_added, "utf-8")
+    assert "a background process makes them" in cli("import", "--no-wait", str(home / "rows.jsonl")).err
+    workers[0].wait(SECONDS)
+    assert vectors(cli) == (40 + rows_added, 0)
+    assert space(cli) == FINGERPRINT != earlier
+    assert cli("search", "ledger", "--json").json["degraded"] == []
+    assert cli("check").out == "no problems found\n"
+
+
+def test_embed_renews_a_store_of_an_earlier_encoder(cli: Cli, workers: list[Any], earlier: str) -> None:
+    assert cli("embed").out == "made 40 vectors; 40 of 40 items have one\n"
+    assert (space(cli), workers) == (FINGERPRINT, [])
 
 
 def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,5 +194,5 @@ def test_commands_succeed_when_the_endpoint_hangs_and_its_worker_can_be_ended(
         worker.send_signal(signal.SIGTERM)
         worker.wait(SECONDS)
     assert cli("status", "--json").json["embedding_worker"] is False
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     assert cli("embed").out == "made 5 vectors; 5 of 5 items have one\n"

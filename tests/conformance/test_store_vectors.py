@@ -115,22 +115,18 @@ def test_nearest_first_by_cosine(store):
 
 
 @pytest.mark.spec("B8")
-def test_renewed_items_are_queued_and_the_others_keep_their_vectors(store):
-    one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
-    later = Space("model one, with a second encoder", 2)
-    store.renew_vectors(NS, later, [two, 999])
-    assert (store.space(NS), store.size(NS)) == (later, Size(2, 1))
-    assert store.pending(NS, 9) == [(two, "", "two")]
-    found = store.nearest(NS, unit(0, 1), 9, NO_FILTERS)
-    assert (ids(found), found.pending) == ([one], 1)
-    assert store.put_vectors(NS, later, [(two, "", "two", unit(1, 1))]) == 1
-    assert ids(store.nearest(NS, unit(0, 1), 9, NO_FILTERS)) == [two, one]
-    assert store.check() == []
+def test_namespaces_whose_vectors_are_replaced_are_queued(store):
+    store.put_vectors(NS, Space("older-2/abc", 2), [(add(store, item("one"))[0], "", "one", unit(1, 0))])
+    store.put("other", [item("other", vector=unit(1, 0))], NOW)
+    assert store.queues() == []
+    assert store.queues(("older-1/", "older-2/")) == [NS]
+    assert store.queues(("older-%/", "lder-2/", "OLDER-2/")) == []
 
 
 @pytest.mark.spec("S1.5")
-def test_renewing_does_not_touch_items_of_another_namespace(store):
-    (mine,) = add(store, item("mine", vector=unit(1, 0)))
-    (other,) = (stored.id for stored in store.put("other", [item("other", vector=unit(1, 0))], NOW))
-    store.renew_vectors(NS, Space("later", 2), [mine, other])
+def test_a_new_space_does_not_touch_items_of_another_namespace(store):
+    add(store, item("mine", vector=unit(1, 0)))
+    store.put("other", [item("other", vector=unit(1, 0))], NOW)
+    store.reset_space(NS, Space("later", 2))
     assert (store.size(NS), store.size("other")) == (Size(1, 0), Size(1, 1))
+    assert store.check() == []

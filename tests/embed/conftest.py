@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from embed_fault_server import FaultServer
 
-from fourfold.embed.base import Embedder
-from fourfold.embed.minilm import built_in_model
+from fourfold.embed.base import EmbeddingModel
+from fourfold.embed.builtin import built_in_model
 
 
 @pytest.fixture(scope="session")
-def built_in() -> Embedder:
+def built_in() -> EmbeddingModel:
     return built_in_model()
 
 

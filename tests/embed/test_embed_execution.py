@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 from fourfold import Memory, Settings
-from fourfold.embed.minilm import built_in_model
+from fourfold.embed.builtin import built_in_model
 from fourfold.errors import EmbedderUnavailable, RerankerUnavailable
 from fourfold.rerank import RerankSettings, create
 
@@ -47,7 +47,7 @@ def test_rerankers_use_the_provider() -> None:
 
 def test_searches_report_a_missing_provider(tmp_path: Path) -> None:
     settings = Settings(onnx_provider="quantum")
-    with Memory.open(tmp_path, embedder="minilm", settings=settings, background=False) as memory:
+    with Memory.open(tmp_path, embedder="builtin", settings=settings, background=False) as memory:
         memory.add("the router is in the cellar", wait=True)
         response = memory.search("router")
     assert len(response.results) == 1
@@ -61,7 +61,7 @@ def test_the_command_line_takes_the_provider_from_flag_environment_and_file(tmp_
     if origin == "file":
         (tmp_path / "own.yaml").write_text("onnx_provider: quantum\n", encoding="utf-8")
         flags = ["--config", str(tmp_path / "own.yaml")]
-    environment = {**os.environ, "FOURFOLD_STORE": str(tmp_path / "store"), "FOURFOLD_EMBEDDER": "minilm", **given}
+    environment = {**os.environ, "FOURFOLD_STORE": str(tmp_path / "store"), "FOURFOLD_EMBEDDER": "builtin", **given}
     with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
         memory.add("the router is in the cellar")
     command = [sys.executable, "-m", "fourfold", *flags, "search", "router", "--json"]

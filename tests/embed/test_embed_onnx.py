@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tokenizers import BertWordPieceTokenizer
 
-from fourfold.embed import minilm
 from fourfold.embed.base import Embedder
+from fourfold.embed.builtin import ENCODERS, MODEL, PASSAGE_PREFIX, SHA256, VOCABULARY, WORDS
 from fourfold.embed.files import digest
 from fourfold.embed.onnx import LONGEST, folder_model, max_tokens, pooling
 from fourfold.embed.onnx_runtime import best_output, input_type, normalised, pooled
@@ -37,11 +37,12 @@ def write(folder: Path, name: str, content: Any) -> None:
 
 
 def exported(folder: Path, model: str = "model.onnx", tokenizer: str = "tokenizer.json") -> Path:
-    link(minilm.model_file(), folder / model)
+    link(ENCODERS / MODEL, folder / model)
+    link(ENCODERS / WORDS, (folder / model).with_name(WORDS))
     if tokenizer == "vocab.txt":
-        shutil.copy(minilm.VOCABULARY, folder / tokenizer)
+        shutil.copy(ENCODERS / VOCABULARY, folder / tokenizer)
     else:
-        own = BertWordPieceTokenizer(str(minilm.VOCABULARY))
+        own = BertWordPieceTokenizer(str(ENCODERS / VOCABULARY))
         own.enable_truncation(8)  # exports contain such settings, which must be ignored
         own.enable_padding(length=8)
         own.save(str(folder / tokenizer))
@@ -58,7 +59,8 @@ def folder(tmp_path: Path) -> Path:
 def test_the_same_model_gives_the_same_vectors(tmp_path: Path, built_in: Embedder, model: str, tokenizer: str) -> None:
     embedder = folder_model(exported(tmp_path, model, tokenizer))
     assert embedder.dimension is None
-    np.testing.assert_allclose(embedder.embed(TEXTS), built_in.embed(TEXTS), atol=1e-5)
+    rows = embedder.embed([f"{PASSAGE_PREFIX}{text}" for text in TEXTS])
+    np.testing.assert_allclose(rows, built_in.embed(TEXTS), atol=1e-5)
     assert embedder.dimension == 384
 
 
@@ -68,8 +70,9 @@ def test_pooling_and_length_come_from_the_export(folder: Path, built_in: Embedde
     embedder = folder_model(folder)
     assert embedder.truncates("word " * 15)
     assert not embedder.truncates("word " * 14)
-    rows = embedder.embed(TEXTS)
-    assert abs(float(rows[0] @ built_in.embed(TEXTS[:1])[0])) < 0.99, "pooling by the first token differs from the mean"
+    rows = embedder.embed([f"{PASSAGE_PREFIX}{text}" for text in TEXTS])
+    (mean,) = built_in.embed(TEXTS[:1])
+    assert abs(float(rows[0] @ mean)) < 0.99, "pooling by the first token differs from the mean"
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
 
 
@@ -80,7 +83,7 @@ def test_pooling_and_length_come_from_the_export(folder: Path, built_in: Embedde
 def test_the_fingerprint_is_known_before_loading_and_stays(folder: Path) -> None:
     embedder = folder_model(folder)
     before = embedder.fingerprint
-    assert minilm.MODEL_SHA256 in before
+    assert SHA256[MODEL] in before
     embedder.load()
     assert embedder.fingerprint == before
 
@@ -108,7 +111,7 @@ def test_whatever_changes_the_vectors_changes_the_fingerprint(folder: Path, name
 
 
 def test_the_digest_of_one_file_is_its_sha256() -> None:
-    assert digest([minilm.VOCABULARY], "") == minilm.VOCABULARY_SHA256
+    assert digest([ENCODERS / VOCABULARY], "") == SHA256[VOCABULARY]
 
 
 # ---------------------------------------------------------------- refused
@@ -147,7 +150,7 @@ def test_an_export_that_cannot_work_is_refused(folder: Path, name: str, content:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("content", [b"", b"not a model", minilm.VOCABULARY.read_bytes()[:1000]])
+@pytest.mark.parametrize("content", [b"", b"not a model", (ENCODERS / VOCABULARY).read_bytes()[:1000]])
 def test_a_file_that_is_not_a_model_raises_a_typed_error(folder: Path, content: bytes) -> None:
     (folder / "model.onnx").unlink()
     (folder / "model.onnx").write_bytes(content)
@@ -157,7 +160,7 @@ def test_a_file_that_is_not_a_model_raises_a_typed_error(folder: Path, content: 
 
 def test_a_foreign_tokenizer_is_a_typed_error(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
-    words = [f"filler{index}" for index in range(40_000)] + ["[UNK]", "[SEP]", "[CLS]"]
+    words = [f"filler{index}" for index in range(200_000)] + ["[UNK]", "[SEP]", "[CLS]"]
     write(folder, "vocab.txt", "\n".join(words))
     with pytest.raises(EmbedderUnavailable, match="onnxruntime cannot run") as caught:
         folder_model(folder).load()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.embed import windows as module
-from fourfold.embed.bilingual import BilingualEmbedder
+from fourfold.embed.base import EmbeddingModel
 from fourfold.embed.windows import Span, flaw, read_as
 from fourfold.limits import WINDOWS
 
@@ -107,25 +107,11 @@ def test_flaws_of_stored_windows_are_named(spans: list[Span], told: str | None) 
     assert (found is None) if told is None else told in str(found)
 
 
-def test_the_built_in_model_reads_each_window_in_its_language(monkeypatch: pytest.MonkeyPatch) -> None:
-    english = " ".join(SENTENCES[:25])
+def test_the_built_in_model_reads_each_window_to_its_end(built_in: EmbeddingModel) -> None:
     german = " ".join(f"Satz {n} sagt, dass der Hafen am Tag {n} wegen des Sturms geschlossen ist." for n in range(25))
-    model = BilingualEmbedder()
-    texts, spans = read_as("", f"{english}\n\n{german}", model.truncates)
+    texts, spans = read_as("", f"{' '.join(SENTENCES[:25])}\n\n{german}", built_in.truncates)
     assert len(spans) >= 4
-    asked: list[tuple[str, str]] = []
-    original = BilingualEmbedder.embed_as
-
-    def embed_as(self: BilingualEmbedder, encoder: str, some: list[str]):
-        asked.extend((encoder, text) for text in some)
-        return original(self, encoder, some)
-
-    monkeypatch.setattr(BilingualEmbedder, "embed_as", embed_as)
-    assert len(model.embed(texts)) == len(texts)
-    assert not any(model.truncates(text) for text in texts)
-    assert {encoder for encoder, text in asked if "Satz" not in text} == {"english"}
-    assert {encoder for encoder, text in asked if "Sentence" not in text} == {"german"}
-    model.close()
+    assert not any(built_in.truncates(text) for text in texts)
 
 
 def test_a_text_is_tokenised_a_few_times_per_window_only() -> None:

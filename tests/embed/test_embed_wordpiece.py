@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 
-from fourfold.embed import minilm
-from fourfold.embed.wordpiece import WordPiece, ids_of
+from fourfold.embed.builtin import VOCABULARY as FILE
+from fourfold.embed.builtin import built_in
+from fourfold.embed.wordpiece import WordPiece, fold, ids_of
 
-VOCABULARY = minilm.VOCABULARY.read_bytes()
+VOCABULARY = built_in(FILE)
 MOST = 64
 OURS = {lowercase: WordPiece(VOCABULARY, MOST, lowercase=lowercase) for lowercase in (True, False)}
 THEIRS = {
@@ -72,3 +73,10 @@ def test_a_text_that_does_not_fit_is_cut_and_named() -> None:
     assert (tokenizer.truncates(fits), tokenizer.truncates(too_long)) == (False, True)
     assert tokenizer.encode([fits]) == tokenizer.encode([too_long])
     assert len(tokenizer.encode([fits])[0]) == MOST
+
+
+@pytest.mark.parametrize(("text", "folded"), [("Größe", "Groesse"), ("u\u0308ber", "ueber"), ("STRAẞE", "STRASSE")])
+def test_umlauts_are_written_with_two_letters(text: str, folded: str) -> None:
+    assert fold(text) == folded
+    german = WordPiece(VOCABULARY, MOST, german=True)
+    assert german.encode([text]) == OURS[True].encode([folded]) != OURS[True].encode([text])

@@ -35,7 +35,7 @@ def ago(days: float) -> datetime:
 
 
 def told(opened: Opener, notes: list[NewItem], settings: Settings | None = None) -> Memory:
-    memory = opened(embedder="minilm", settings=settings or Settings())
+    memory = opened(embedder="builtin", settings=settings or Settings())
     memory.add_many(notes, wait=True)
     return memory
 

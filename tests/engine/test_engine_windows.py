@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,48 +141,3 @@ def test_damaged_windows_are_reported_and_rebuilt(memory: Memory, tmp_path: Path
         memory.embed_pending()
         assert memory.check() == []
         assert memory.search("submarine cable").results
-
-
-class Windowed(WordEmbedder):
-    """A model that first acts as an earlier version, then as this one."""
-
-    encoders = ("english",)
-    earlier_fingerprints = ()
-    truncating_fingerprints = ("words/32",)
-
-    def query_encoders(self, text: str) -> tuple[str, ...]:
-        return self.encoders
-
-    def renews(self, text: str) -> bool:
-        return False
-
-    def embed_as(self, encoder: str, texts: Sequence[str]) -> Any:
-        return self.embed(texts)
-
-
-class Reading(WordEmbedder):
-    """The model before windows, which reads only the beginning of a text."""
-
-    def truncates(self, text: str) -> bool:
-        return False
-
-
-def test_long_items_of_an_earlier_version_are_renewed_alone_and_resumably(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, embedder=Reading(), background=False) as memory:
-        memory.add_many([NewItem(f"{LONG} {number}") for number in range(5)], wait=True)
-        memory.add_many([NewItem(f"short {number}") for number in range(5)], wait=True)
-    embedder = Windowed("with windows")
-    with Memory.open(tmp_path, embedder=embedder, background=False) as memory:
-        assert str(memory.status()["renewable"]).startswith("about 5 long items")
-        assert not memory.search("submarine cable").degraded, "the vectors stay valid"
-        space = memory._embedding  # type: ignore[attr-defined]
-        assert space is not None
-        assert space.requeue_renewable("default") == 5
-    with Memory.open(tmp_path, embedder=embedder, background=False) as memory:
-        with memory.store.snapshot("default") as snapshot:
-            assert (snapshot.size.pending, snapshot.size.windows) == (5, 0)
-        assert memory.embed_pending() == 5
-        assert "renewable" not in memory.status()
-        assert memory.renew_vectors() == 0
-        assert memory.search("submarine cable Valparaiso").results[0].part is not None
-        assert memory.check() == []

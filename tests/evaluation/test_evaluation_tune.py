@@ -135,7 +135,7 @@ def test_a_wrong_tuning_is_refused(wrong: Tuning) -> None:
 def test_presets_are_kept_in_a_file_that_the_settings_read(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "presets.json"
     assert read_presets(file) == {}
-    preset = TunedPreset(Tuning(0.5, 2.0, 1.0, "office"), "judged", 50, 0.03, 0.01, 0.05, "minilm", "2026-11-17")
+    preset = TunedPreset(Tuning(0.5, 2.0, 1.0, "office"), "judged", 50, 0.03, 0.01, 0.05, "builtin", "2026-11-17")
     write_presets(file, {"office": preset})
     assert read_presets(file) == {"office": preset}
     environ = {"FOURFOLD_PRESETS_FILE": str(file), "FOURFOLD_PRESET": "office"}

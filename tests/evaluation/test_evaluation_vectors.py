@@ -50,43 +50,6 @@ def test_a_text_is_embedded_once_by_each_model(tmp_path: Path) -> None:
     assert other.asked == ["a"]
 
 
-class TwoEncoders(Counting):
-    """An embedder with a separate encoder for texts in capitals."""
-
-    earlier_fingerprints = ()
-    encoders = ("small", "capital")
-
-    def __init__(self, capital: str) -> None:
-        super().__init__(f"small+{capital}")
-        self.revisions = {"small": "small", "capital": capital}
-
-    def encoder_of(self, text: str) -> str:
-        return "capital" if text.isupper() else "small"
-
-    def revision(self, encoder: str) -> str:
-        return self.revisions[encoder]
-
-    def query_encoders(self, text: str) -> tuple[str, ...]:
-        return (self.encoder_of(text),)
-
-    def renews(self, text: str) -> bool:
-        return text.isupper()
-
-    def embed_as(self, encoder: str, texts: Sequence[str]) -> Any:
-        return super().embed(texts)
-
-
-def test_new_weights_of_one_encoder_leave_the_vectors_of_the_other(tmp_path: Path) -> None:
-    old, new = TwoEncoders("1"), TwoEncoders("2")
-    made = CachedEmbedder(old, tmp_path).embed(["a", "BB", "ccc"])
-    assert made[:, 0].tolist() == [1.0, 2.0, 3.0]
-    renewed = CachedEmbedder(new, tmp_path)
-    assert np.array_equal(renewed.embed(["ccc", "BB", "a"]), made[::-1])
-    assert new.asked == ["BB"]
-    assert np.array_equal(renewed.embed_as("small", ["a"]), made[:1])
-    assert new.asked == ["BB"]
-
-
 def test_two_caches_share_a_file(tmp_path: Path) -> None:
     model = Counting()
     one, two = CachedEmbedder(model, tmp_path), CachedEmbedder(model, tmp_path)

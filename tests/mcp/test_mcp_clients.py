@@ -92,7 +92,7 @@ async def test_four_agents_share_a_memory_for_a_minute(tmp_path: Path, capsys: p
     figures = Figures()
     async with AsyncExitStack() as stack:
         clients = [
-            await stack.enter_async_context(connected(tmp_path, FOURFOLD_EMBEDDER="minilm")) for _ in range(CLIENTS)
+            await stack.enter_async_context(connected(tmp_path, FOURFOLD_EMBEDDER="builtin")) for _ in range(CLIENTS)
         ]
         for client in clients:  # the model loads once in each
             await call(client, "store_memory", content="The first note about a river")

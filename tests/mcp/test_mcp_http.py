@@ -27,7 +27,7 @@ ROUTES = [route.path for route in http.make_app(Settings(), "core").routes]  # t
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_every_tool_over_http(tmp_path: Path, mode: str) -> None:
-    with serving(tmp_path, "--tools", "all", FOURFOLD_EMBEDDER="minilm") as server:
+    with serving(tmp_path, "--tools", "all", FOURFOLD_EMBEDDER="builtin") as server:
         async with client(server, mode) as agent:
             assert await tour(agent) == {offer.name for offer in OFFERS}
             status = await agent.read_resource("memory://status")

@@ -234,7 +234,7 @@ def test_a_line_that_is_not_a_message_is_answered_with_an_error(tmp_path: Path) 
 @pytest.mark.spec("C4")
 async def test_a_changed_memory_is_found_by_its_new_meaning_at_once(tmp_path: Path) -> None:
     async with connected(
-        tmp_path, "--tools", "all", FOURFOLD_EMBEDDER="minilm", FOURFOLD_RETRIEVER_SECONDS="60"
+        tmp_path, "--tools", "all", FOURFOLD_EMBEDDER="builtin", FOURFOLD_RETRIEVER_SECONDS="60"
     ) as client:
         await call(client, "store_memory", content="Our cat sleeps on the radiator")
         item = (await call(client, "store_memory", content="The meeting is on Friday"))["item"]["id"]

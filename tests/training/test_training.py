@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fourfold.embed.builtin import bert_vocabulary
 from fourfold.embed.wordpiece import WordPiece
 
 TRAINING = Path(__file__).parents[2] / "training"
-BASE = TRAINING.parent / "src" / "fourfold" / "embed" / "wordpiece-vocab.txt"
 SENTENCES = (
     ("de", "the house is big", "das Haus ist groß"),
     ("de", "the house is small", "das Haus ist klein"),
@@ -48,7 +48,7 @@ def test_the_product_cuts_texts_into_the_pieces_that_were_trained() -> None:
     from texts import PREFIXES, Pair, fold
     from vocabulary import bodies, new_pieces, tokenizer
 
-    known = BASE.read_text("utf-8").removesuffix("\n").split("\n")
+    known = bert_vocabulary().decode().split("\n")
     pairs: dict[str, list[Pair]] = {}
     for language, english, other in SENTENCES:
         pairs.setdefault(language, []).extend([Pair(language, "test", english, other)] * 5)
@@ -66,7 +66,7 @@ def stored(training: Path, tmp_path: Path) -> tuple[Path, list[str]]:
     from texts import fold
     from vocabulary import bodies, tokenizer
 
-    pieces = [*BASE.read_text("utf-8").removesuffix("\n").split("\n"), "nachtzug", "##burg"]
+    pieces = [*bert_vocabulary().decode().split("\n"), "nachtzug", "##burg"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
     split = tokenizer(pieces)
     english = ["The night train to Hamburg is late.", "It leaves at nine o'clock from platform two", "word " * 400]

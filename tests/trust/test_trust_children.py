@@ -63,7 +63,7 @@ def work(driver, folder, store):
         report = memory.index_folders([folder])
         assert report.new == 2 and not report.skipped, report
     elif driver == "worker":
-        assert embedding_worker.start(replace(memory.settings, store=store, embedder="minilm"))
+        assert embedding_worker.start(replace(memory.settings, store=store, embedder="builtin"))
         assert embedding_worker.started[0].wait(100) == 0
     else:
         memory.add_many([NewItem(f"bird {n} at the gate", title=f"Heron{n}", vector=[1.0, n]) for n in range(9)])

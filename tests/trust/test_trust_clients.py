@@ -118,7 +118,7 @@ def test_two_servers_and_the_command_line_see_each_others_writes(tmp_path: Path)
 @pytest.mark.soak
 @pytest.mark.spec("B7", "B6")
 def test_two_servers_and_the_command_line_for_a_minute_with_the_model(tmp_path: Path) -> None:
-    _run_servers_and_commands(tmp_path, 60, "minilm", ("keyword", "semantic"))
+    _run_servers_and_commands(tmp_path, 60, "builtin", ("keyword", "semantic"))
 
 
 def _run_servers_and_commands(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""kill -9 while long items get windows: each item has all its windows, its earlier vector, or is pending."""
+"""kill -9 while vectors of an earlier version are renewed: each item has all its windows, or is pending."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_a_kill_during_the_renewal_leaves_no_item_with_some_of_its_windows(tmp_p
         _kill(folder, number % 6, chance)
         left.add(_pending_items(folder))
         with Memory.open(folder, embedder=Windowed(), background=False) as memory:
-            memory.renew_vectors()
             memory.embed_pending()
             assert _pending_items(folder) == 0
             assert memory.check() == []

@@ -1,4 +1,4 @@
-"""Renews the vectors of long items in a process that may be killed."""
+"""Renews the vectors of an earlier version in a process that may be killed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,12 @@ class WithoutWindows(WordEmbedder):
 
 
 class Windowed(WordEmbedder):
-    """An embedder with windows, in the same space."""
+    """The next version, with windows."""
 
-    encoders = ("english",)
-    earlier_fingerprints = ()
-    truncating_fingerprints = (EARLIER,)
+    replaces = (EARLIER,)
 
     def __init__(self) -> None:
         super().__init__("windowed")
-
-    def query_encoders(self, text: str) -> tuple[str, ...]:
-        return self.encoders
-
-    def renews(self, text: str) -> bool:
-        return False
-
-    def embed_as(self, encoder: str, texts: Sequence[str]) -> Any:
-        return self.embed(texts)
 
 
 class Slow(Windowed):
@@ -59,6 +48,5 @@ class Slow(Windowed):
 def renew(folder: Path, seed: int, said: Any) -> None:
     with Memory.open(folder, embedder=Slow(seed, said), background=False) as memory:
         said.send(0)
-        memory.renew_vectors()
         memory.embed_pending()
         memory.index()

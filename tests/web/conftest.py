@@ -56,7 +56,7 @@ def server(chromium: str, request: pytest.FixtureRequest, tmp_path_factory: pyte
     store = tmp_path_factory.mktemp("web") / "store"
     vectors = request.config.cache.mkdir("demo-vectors")
     shutil.copytree(shared_once.made("web", lambda folder: make_demo(folder, vectors)), store)
-    with serving(store, FOURFOLD_EMBEDDER="minilm", FOURFOLD_RERANK_SECONDS="60") as running:
+    with serving(store, FOURFOLD_EMBEDDER="builtin", FOURFOLD_RERANK_SECONDS="60") as running:
         yield running
 
 

@@ -23,7 +23,7 @@ SPOKES = 230
 
 def make_demo(folder: Path, vectors: Path) -> None:
     """`vectors`: a cache of them, which the tests of the evaluation share."""
-    model = create("minilm", openai=OpenAISettings())
+    model = create("builtin", openai=OpenAISettings())
     assert model is not None
     with Memory.open(folder, embedder=CachedEmbedder(model, vectors), settings=Settings(), background=False) as memory:
         fill(memory)

@@ -69,7 +69,7 @@ def _needed(settings: Settings) -> dict[str, Json]:
 
 def work(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
     """The work of the process on an open store."""
-    if memory.namespace in memory.store.maintenance.queues() and _space(memory, memory.namespace) is None:
+    if memory.namespace in memory.queues() and _space(memory, memory.namespace) is None:
         # The first batch fixes the space: a worker that is running then embeds this namespace, too.
         with suppress(WorldError):  # retried below
             memory.embed_pending(seconds=0)
@@ -90,7 +90,7 @@ def embed_all(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
 
 def _queues(memory: Memory) -> list[str]:
     """Namespaces with pending items whose vectors come from this embedder."""
-    spaces = {name: _space(memory, name) for name in memory.store.maintenance.queues()}
+    spaces = {name: _space(memory, name) for name in memory.queues()}
     return [
         name
         for name, space in spaces.items()

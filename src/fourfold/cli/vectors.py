@@ -26,11 +26,9 @@ WaitFlag = Annotated[
 
 def embed() -> None:
     with open_memory() as memory:
-        renewed, made, size = _renew(memory), _embed(memory), _size(memory)
+        made, size = _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
-            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
-    if renewed:
-        say(f"renewed the vectors of {renewed} item{'s' * (renewed != 1)} of an earlier version")
+            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
     say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
 
 
@@ -45,7 +43,7 @@ def finish_vectors(memory: Memory, wait: bool | None) -> None:
 
 
 def _wait(memory: Memory, wait: bool | None) -> None:
-    pending = memory.namespace in memory.store.maintenance.queues()
+    pending = memory.namespace in memory.queues()
     if not wait and (wait is False or not pending):
         return
     patient = wait or sys.stderr.isatty()
@@ -55,13 +53,6 @@ def _wait(memory: Memory, wait: bool | None) -> None:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")
-
-
-def _renew(memory: Memory) -> int:
-    from fourfold.cli.render import progress_bar
-
-    with progress_bar("renewed vectors") as progress:
-        return memory.renew_vectors(progress)
 
 
 def _embed(memory: Memory, seconds: float | None = None) -> int:
@@ -78,13 +69,14 @@ def _size(memory: Memory) -> Size:
 
 def _start_worker(memory: Memory) -> None:
     """Starts the process that embeds what is still pending in the namespace after this one has ended."""
-    if memory.namespace not in memory.store.maintenance.queues():
+    if memory.namespace not in memory.queues():
         return
     from dataclasses import replace
 
     from fourfold.cli import embedding_worker
 
-    pending = _size(memory).pending
+    size = _size(memory)
+    pending = size.pending or size.items  # all of them, where an earlier version made their vectors
     waits = "1 item waits for its vector" if pending == 1 else f"{pending} items wait for their vectors"
     if embedding_worker.start(replace(memory.settings, namespace=memory.namespace)):
         warn(f"{waits}: a background process makes them (`fourfold status` shows it, `fourfold embed` waits)")

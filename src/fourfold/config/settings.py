@@ -203,7 +203,7 @@ class Settings:
     index: str | None = field(default=None, repr=False)
     """The address of a distributed index for a PostgreSQL store."""
     namespace: str = "default"
-    embedder: str = "minilm"
+    embedder: str = "builtin"
     openai_base_url: str = field(default="https://api.openai.com/v1", repr=False)
     openai_api_key: str = field(default="", repr=False)
     openai_model: str = "text-embedding-3-small"

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from fourfold.embed.base import EmbeddingModel
-from fourfold.embed.bge import bge_model
-from fourfold.embed.bilingual import BilingualEmbedder
+from fourfold.embed.builtin import built_in_model
 from fourfold.embed.onnx import folder_model
 from fourfold.embed.onnx_runtime import CPU
 from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.sentence_transformer import SentenceTransformerEmbedder, is_folder
-from fourfold.embed.use_multilingual import UseMultilingual
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidSetting
 
@@ -21,9 +19,7 @@ __all__ = ["EmbeddingModel", "OpenAISettings", "check_vector", "create", "model_
 
 NONE: Final = "none"
 NAMED: Final[Mapping[str, Callable[[OpenAISettings, str], EmbeddingModel]]] = {
-    "minilm": lambda openai, provider: BilingualEmbedder(provider),
-    "bge-small": lambda openai, provider: bge_model(provider),
-    "use-multilingual": lambda openai, provider: UseMultilingual(),
+    "builtin": lambda openai, provider: built_in_model(provider),
     "openai": lambda openai, provider: OpenAIEmbedder(openai),
 }
 PLACED: Final[Mapping[str, Callable[[str, str], EmbeddingModel]]] = {
@@ -32,6 +28,8 @@ PLACED: Final[Mapping[str, Callable[[str, str], EmbeddingModel]]] = {
 }
 """By the form of the setting: what follows the colon is the user's."""
 EMBEDDERS: Final = (*NAMED, *PLACED, NONE)
+RENAMED: Final = {"minilm": "builtin"}
+REMOVED: Final = ("bge-small", "use-multilingual")
 
 
 def create(spec: str, *, openai: OpenAISettings, provider: str = CPU) -> EmbeddingModel | None:
@@ -41,8 +39,11 @@ def create(spec: str, *, openai: OpenAISettings, provider: str = CPU) -> Embeddi
     """
     if spec == NONE:
         return None
-    if spec in NAMED:
-        return NAMED[spec](openai, provider)
+    if (name := RENAMED.get(spec, spec)) in NAMED:
+        return NAMED[name](openai, provider)
+    if spec in REMOVED:
+        remedy = "Set embedder to builtin, then renew all vectors: fourfold reembed"
+        raise InvalidSetting(f"the embedder {spec} was removed", remedy)
     kind, _, place = spec.partition(":")
     for form, make in PLACED.items():
         if place and form.startswith(f"{kind}:"):

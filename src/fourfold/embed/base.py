@@ -80,65 +80,17 @@ def embed_queries(model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.flo
     return model.embed(texts) if both is None else both.embed_queries(texts)
 
 
-class RoutedModel(EmbeddingModel, Protocol):
-    """A model with several encoders in one vector space; the text decides which one reads it."""
+def replaced(model: EmbeddingModel) -> tuple[str, ...]:
+    """How the fingerprints of earlier versions begin, whose vectors the model renews without being asked.
 
-    @property
-    def earlier_fingerprints(self) -> tuple[str, ...]:
-        """Fingerprints of the same space before an encoder was added; only texts that `renews` names can gain."""
-        ...
-
-    @property
-    def truncating_fingerprints(self) -> tuple[str, ...]:
-        """Fingerprints of the same space before long texts had windows: their vectors represent only the beginning."""
-        ...
-
-    @property
-    def encoders(self) -> tuple[str, ...]:
-        """Their names; the first one reads every language that no other has."""
-        ...
-
-    def query_encoders(self, text: str) -> tuple[str, ...]:
-        """The encoder of a query, or all of them if its language is uncertain."""
-        ...
-
-    def encoder_of(self, text: str) -> str:
-        """The encoder of a stored text."""
-        ...
-
-    def revision(self, encoder: str) -> str:
-        """Names the weights of an encoder: equal revisions mean equal vectors."""
-        ...
-
-    def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]: ...
-
-    def renews(self, text: str) -> bool:
-        """Whether an added encoder reads the stored text."""
-        ...
+    They are an attribute `replaces` of the model.
+    """
+    return getattr(model, "replaces", ())
 
 
-def routed(model: EmbeddingModel) -> RoutedModel | None:
-    return cast("RoutedModel", model) if hasattr(type(model), "embed_as") else None
-
-
-def embed_routed(model: RoutedModel, texts: Sequence[str]) -> NDArray[np.float32]:
-    """One row per text, each by its encoder."""
-    import numpy as np
-
-    chosen = [model.encoder_of(text) for text in texts]
-    rows = np.empty((len(texts), model.dimension or 0), np.float32)
-    for name in sorted(set(chosen)):
-        places = [place for place, encoder in enumerate(chosen) if encoder == name]
-        rows[places] = model.embed_as(name, [texts[place] for place in places])
-    return rows
-
-
-def shares_space(model: EmbeddingModel, fingerprint: str) -> bool:
-    """Whether vectors with this fingerprint can be compared with those of the model."""
-    several = routed(model)
-    if fingerprint == model.fingerprint or several is None:
-        return fingerprint == model.fingerprint
-    return fingerprint in (*several.earlier_fingerprints, *several.truncating_fingerprints)
+def embeds_in(model: EmbeddingModel, fingerprint: str) -> bool:
+    """Whether vectors with this fingerprint are those of the model, or of an earlier version."""
+    return fingerprint == model.fingerprint or fingerprint.startswith(replaced(model))
 
 
 class BaseEmbedder:

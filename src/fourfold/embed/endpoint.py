@@ -37,10 +37,12 @@ RETRIED_STATUSES = (408, 425, 429)
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What an endpoint is for: the prefix of the settings that name it, and the error that its failures raise."""
+    """What an endpoint is for: the prefix of the settings that name it, the error that its failures raise, and what
+    it sends."""
 
     prefix: str
     error: type[WorldError]
+    answers: str
 
     @property
     def remedy(self) -> str:
@@ -55,7 +57,7 @@ class Service:
         return f"Set {self.prefix}_base_url to the final address, if you trust it"
 
 
-EMBEDDINGS = Service("openai", EmbedderUnavailable)
+EMBEDDINGS = Service("openai", EmbedderUnavailable, "embeddings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,18 @@ class Endpoint:
             except Temporary as problem:
                 self._wait(problem, next(pauses, None), deadline)
 
+    def in_order(self, answer: Any, rows: str, value: str, count: int, remedy: str) -> list[Any]:
+        """The values of the answer's rows in the order of their texts; the answer must have one for each."""
+        what = self._service.answers
+        try:
+            entries: list[Any] = answer[rows]
+            found: dict[Any, Any] = {entry["index"]: entry[value] for entry in entries}
+        except (KeyError, TypeError):
+            raise self.unavailable(f"sent no {what}", remedy) from None
+        if len(entries) != count or found.keys() != set(range(count)):
+            raise self.unavailable(f"sent {len(entries)} {what} for {count} texts, or with wrong indexes", remedy)
+        return [found[index] for index in range(count)]
+
     def close(self) -> None:
         """Also ends the pauses of running requests."""
         self._closed.set()
@@ -121,7 +135,7 @@ class Endpoint:
         wanted = (pause or 0.0) if problem.pause is None else problem.pause
         late = time.monotonic() + wanted >= deadline
         if pause is None or late or self._pause(wanted):
-            raise self._unavailable(f"{problem}", self._service.remedy) from None
+            raise self.unavailable(f"{problem}", self._service.remedy) from None
 
     def _attempt(self, payload: bytes, deadline: float, seconds: float) -> Answer:
         client = self._connected()
@@ -129,7 +143,7 @@ class Endpoint:
             return by(deadline, lambda: self._send(client, payload, deadline))
         except TimeoutError:
             client.close()  # ends the abandoned thread; other requests of this client are retried with a new one
-            raise self._unavailable(f"did not answer within {seconds:g} s", self._service.remedy) from None
+            raise self.unavailable(f"did not answer within {seconds:g} s", self._service.remedy) from None
         finally:
             if self._closed.is_set:
                 client.close()
@@ -177,7 +191,7 @@ class Endpoint:
             return self._json(answer.body)
         if 300 <= answer.status < 400:
             target = redirect_target(answer.headers.get("location", ""))
-            raise self._unavailable(f"redirects to {target}, which is refused", self._service.redirect_remedy)
+            raise self.unavailable(f"redirects to {target}, which is refused", self._service.redirect_remedy)
         said = shown(message_of(answer.body), self._key, private)
         reason = f"answered {answer.status}" + (f": {said}" if said else "")
         if answer.status in RETRIED_STATUSES or answer.status >= 500:
@@ -191,9 +205,9 @@ class Endpoint:
             raise self._unusable("sent no valid JSON") from None
 
     def _unusable(self, what: str) -> WorldError:
-        return self._unavailable(what, self._service.settings_remedy)
+        return self.unavailable(what, self._service.settings_remedy)
 
-    def _unavailable(self, what: str, remedy: str) -> WorldError:
+    def unavailable(self, what: str, remedy: str) -> WorldError:
         return self._service.error(f"{self.host} {what}", remedy)
 
 

@@ -29,8 +29,14 @@ def checked(file: Path, sha256: str, remedy: str) -> bytes:
     """The content of a file if it is the pinned one: native code never sees another."""
     found = content(file, remedy)
     if hashlib.sha256(found).hexdigest() != sha256:
-        raise EmbedderUnavailable(f"{file} is damaged: its sha256 is not the expected one", remedy)
+        raise damaged(file, remedy)
     return found
+
+
+def check(file: Path, sha256: str, remedy: str) -> None:
+    """The same for a file that is too large to keep in memory."""
+    if digest([file], remedy) != sha256:
+        raise damaged(file, remedy)
 
 
 def digest(files: Iterable[Path], remedy: str) -> str:
@@ -43,6 +49,10 @@ def digest(files: Iterable[Path], remedy: str) -> str:
         except OSError as error:
             raise unreadable(file, error, remedy) from error
     return sha256.hexdigest()
+
+
+def damaged(file: Path, remedy: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"{file} is damaged, or of another version: its sha256 is not the expected one", remedy)
 
 
 def unreadable(file: Path, error: OSError, remedy: str) -> EmbedderUnavailable:

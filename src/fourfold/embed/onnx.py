@@ -89,6 +89,11 @@ class SavedTokenizer:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(most)
 
+    def pair(self, query: str, text: str) -> tuple[list[int], list[int]]:
+        """Ids of both together, and to which of both each belongs. The library shortens the longer one."""
+        found = self._tokenizer.encode(query, text)
+        return found.ids, found.type_ids
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 

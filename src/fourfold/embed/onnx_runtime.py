@@ -45,8 +45,9 @@ REMEDY = (
 class Graph:
     """An open ONNX model from token ids to unit vectors. `run` may be called from several threads at once."""
 
-    def __init__(self, model: bytes | Path, pooling: Pooling, provider: str = CPU) -> None:
-        self._native = open_native(model, provider)
+    def __init__(self, model: bytes | Path, pooling: Pooling, provider: str = CPU, folder: Path | None = None) -> None:
+        """`folder`: of weights that lie beside the model's bytes. Processes share the memory that maps them."""
+        self._native = open_native(model, provider, folder=folder)
         self._inputs = dict(input_type(node) for node in self._native.get_inputs())
         self.pads = "attention_mask" in self._inputs
         """Whether rows of different lengths may run together."""
@@ -65,7 +66,7 @@ class Graph:
         return {name: known[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
 
 
-def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY) -> Any:
+def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY, folder: Path | None = None) -> Any:
     """Opens a model for an execution provider; what that one cannot compute runs on the CPU."""
     native = import_native()
     native.disable_telemetry_events()  # Windows builds have it on
@@ -74,7 +75,7 @@ def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY) 
     providers = list(dict.fromkeys((wanted, full_name(CPU))))
     with native_errors("open", remedy):
         session = native.InferenceSession(
-            source, session_options(native), providers=providers, disabled_optimizers=SLOW_FUSIONS
+            source, session_options(native, folder), providers=providers, disabled_optimizers=SLOW_FUSIONS
         )
     if wanted not in session.get_providers():  # onnxruntime falls back to the CPU, for example without CUDA's libraries
         message = f"onnxruntime cannot start the execution provider {provider}, as its log says"
@@ -117,7 +118,7 @@ def native_errors(action: str, remedy: str = REMEDY) -> Generator[None]:
         raise EmbedderUnavailable(f"onnxruntime cannot {action} the model ({error})", remedy) from error
 
 
-def session_options(native: Any) -> Any:
+def session_options(native: Any, folder: Path | None = None) -> Any:
     """Threads that sleep while they wait: the other retrievers need the cores. Spinning would make a long text faster
     by a tenth; runs side by side gain twice that, and use less of the cores."""
     options = native.SessionOptions()
@@ -125,6 +126,8 @@ def session_options(native: Any) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if folder is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     return options
 
 

@@ -12,7 +12,7 @@ from fourfold import limits
 from fourfold.embed.base import readable
 from fourfold.embed.endpoint import Endpoint
 from fourfold.embed.vectors import check_vector
-from fourfold.errors import EmbedderUnavailable, InvalidSetting, InvalidVector
+from fourfold.errors import InvalidSetting, InvalidVector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,29 +80,18 @@ class OpenAIEmbedder:
         inputs = [readable(text, TEXT_CHARACTERS) or " " for text in texts]  # OpenAI rejects an empty input
         size = {} if self._settings.dimensions is None else {"dimensions": self._settings.dimensions}
         answer = self._endpoint.post({"model": self._settings.model, "input": inputs, **size}, inputs)
-        return [self._checked(values) for values in self._in_order(answer, len(inputs))]
-
-    def _in_order(self, answer: Any, count: int) -> list[Any]:
-        """The vectors in the order of their texts; the answer must have one for each."""
-        try:
-            entries: list[Any] = answer["data"]
-            found: dict[Any, Any] = {entry["index"]: entry["embedding"] for entry in entries}
-        except (KeyError, TypeError):
-            raise self._unusable("sent no embeddings") from None
-        if len(entries) != count or found.keys() != set(range(count)):
-            raise self._unusable(f"sent {len(entries)} embeddings for {count} texts, or with wrong indexes")
-        return [found[index] for index in range(count)]
+        return [
+            self._checked(values)
+            for values in self._endpoint.in_order(answer, "data", "embedding", len(inputs), REMEDY)
+        ]
 
     def _checked(self, values: Any) -> Floats:
         try:
             vector = check_vector(values, self._dimension)
         except InvalidVector as error:
-            raise self._unusable(f"sent an unusable vector: {error.message}") from None
+            raise self._endpoint.unavailable(f"sent an unusable vector: {error.message}", REMEDY) from None
         self._dimension = vector.size
         return vector
-
-    def _unusable(self, what: str) -> EmbedderUnavailable:
-        return EmbedderUnavailable(f"{self._endpoint.host} {what}", REMEDY)
 
 
 def check(settings: OpenAISettings) -> None:

@@ -54,10 +54,12 @@ class Recipe:
     max_tokens: int
     pooling: Pooling
     query_prefix: str = ""
-    """What the model wants before a query."""
-    alone: bool = False
-    """Whether each text has a run of its own: a model that scales its integers by the batch needs that, or the vector
-    of a text would depend on the others."""
+    passage_prefix: str = ""
+    """What the model wants before a query, and before a stored text."""
+    folder: Path | None = None
+    """Of weights that lie beside the model's bytes."""
+    ready: Callable[[], None] = lambda: None
+    """Waits until those weights are checked; raises EmbedderUnavailable if they are damaged."""
 
 
 class Session:
@@ -65,10 +67,13 @@ class Session:
 
     def __init__(self, recipe: Recipe, provider: str = CPU) -> None:
         self.query_prefix = recipe.query_prefix
+        self.passage_prefix = recipe.passage_prefix
         self._tokenizer = recipe.tokenizer
         self._characters = recipe.max_tokens * CHARACTERS_A_TOKEN
-        self._alone = recipe.alone
-        self._graph = Graph(recipe.model, recipe.pooling, provider)
+        try:
+            self._graph = Graph(recipe.model, recipe.pooling, provider, recipe.folder)
+        finally:
+            recipe.ready()
         self.dimension = self._embed_slice(["a"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Floats:
@@ -88,7 +93,7 @@ class Session:
 
         rows = [ids or NO_TOKENS for ids in self._tokenizer.encode([self._readable(text) for text in texts])]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        made = batches([rows[index] for index in order], pads=self._graph.pads, alone=self._alone)
+        made = batches([rows[index] for index in order], pads=self._graph.pads)
         vectors = np.concatenate(self._runs(list(made)))
         result = np.empty_like(vectors)
         result[order] = vectors
@@ -117,14 +122,14 @@ class Session:
         return readable(text, self._characters)
 
 
-def batches(rows: Sequence[list[int]], *, pads: bool = True, alone: bool = False) -> Iterator[list[list[int]]]:
+def batches(rows: Sequence[list[int]], *, pads: bool = True) -> Iterator[list[list[int]]]:
     """Rows, shortest first, in runs of at most BATCH_TOKENS when padded to their longest (and of at least one row).
 
-    Without padding, the rows of a run have one length. `alone`: a run for each row.
+    Without padding, the rows of a run have one length.
     """
     batch: list[list[int]] = []
     for row in rows:
-        if batch and (alone or len(row) * (len(batch) + 1) > BATCH_TOKENS or not (pads or len(row) == len(batch[0]))):
+        if batch and (len(row) * (len(batch) + 1) > BATCH_TOKENS or not (pads or len(row) == len(batch[0]))):
             yield batch
             batch = []
         batch.append(row)
@@ -140,8 +145,10 @@ class LocalEmbedder:
         recipe: Callable[[], Recipe],
         dimension: int | None = None,
         provider: str = CPU,
+        replaces: tuple[str, ...] = (),
     ) -> None:
-        """`provider`: the execution provider of onnxruntime."""
+        """`provider`: the execution provider of onnxruntime. `replaces`: see `replaced` in base.py."""
+        self.replaces = replaces
         self._make_fingerprint = fingerprint
         self._make_recipe = recipe
         self._dimension = dimension
@@ -163,14 +170,16 @@ class LocalEmbedder:
         self._loaded()
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        return self._loaded().embed(texts)
+        session = self._loaded()
+        return session.embed([session.passage_prefix + text for text in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         session = self._loaded()
         return session.embed([session.query_prefix + text for text in texts])
 
     def truncates(self, text: str) -> bool:
-        return self._loaded().truncates(text)
+        session = self._loaded()
+        return session.truncates(session.passage_prefix + text)
 
     def close(self) -> None:
         with self._loading:

@@ -25,12 +25,16 @@ _CJK = (
 class WordPiece:
     """Turns texts into the ids of a model. Safe to use from several threads at once."""
 
-    def __init__(self, vocabulary: bytes, max_tokens: int, *, lowercase: bool = True) -> None:
-        """`vocabulary`: the content of a `vocab.txt`. A `[SEP]` inside a text is text like any other."""
+    def __init__(self, vocabulary: bytes, max_tokens: int, *, lowercase: bool = True, german: bool = False) -> None:
+        """`vocabulary`: the content of a `vocab.txt`. A `[SEP]` inside a text is text like any other.
+
+        `german`: writes umlauts with two letters, because removing their dots would join words ("schon", "schön").
+        """
         self._ids = ids_of(vocabulary)
         self._unknown, self._end, self._begin = (self._ids[word] for word in SPECIAL)
         self._room = max_tokens - 2
         self._lowercase = lowercase
+        self._german = german
         self._longest = max(map(len, self._ids))
         self._known: dict[str, tuple[int, ...]] = {}
 
@@ -44,6 +48,7 @@ class WordPiece:
     def _pieces_of(self, text: str) -> list[int]:
         """Stops one piece after the last that fits."""
         found: list[int] = []
+        text = fold(text) if self._german else text
         for word in normalised(text, lowercase=self._lowercase).split():
             known = self._known.get(word)
             found += self._cut(word) if known is None else known
@@ -73,6 +78,14 @@ class WordPiece:
             else:
                 return None
         return pieces
+
+
+_FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "SS"})
+
+
+def fold(text: str) -> str:
+    """Writes umlauts with two letters."""
+    return unicodedata.normalize("NFC", text).translate(_FOLDED)
 
 
 def normalised(text: str, *, lowercase: bool = True) -> str:

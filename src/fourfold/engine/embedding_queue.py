@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from fourfold import threads
-from fourfold.embed.base import EmbeddingModel, embed_queries, routed, shares_space
+from fourfold.embed.base import EmbeddingModel, embed_queries, embeds_in, replaced
 from fourfold.embed.vectors import SMALLEST, UNIT
-from fourfold.embed.windows import Span, Windows, embedded_text, read_as
+from fourfold.embed.windows import Span, Windows, read_as
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
-from fourfold.limits import MODEL_LOAD_SECONDS, MODEL_TOKENS
-from fourfold.model import NO_FILTERS, Item, Space
+from fourfold.limits import MODEL_LOAD_SECONDS
+from fourfold.model import Space
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import PendingText
 
@@ -36,34 +36,25 @@ _RECENT_QUERIES = 16
 _BATCH_ITEMS = 32
 _BATCH_WINDOWS = 64
 """Long items are embedded and stored in smaller batches: a window takes as long as an item."""
-_SCAN_ITEMS = 500
-_SCAN_SECONDS = 3600.0
-_LONG_BYTES = 4 * MODEL_TOKENS
-"""A text of more bytes is probably longer than what the model reads."""
-ADDED_LANGUAGE = "de"
-"""A filter for the items that an added encoder reads, by their stored language."""
 _LEASE_RETRY_SECONDS = 0.1
 _PROBE = "a harmless text"
 """An embedder that rejects this text is unavailable."""
 
 
-def require_space(known: Space | None, model: EmbeddingModel) -> None:
-    """Raises SpaceMismatch if a namespace's vectors come from another model."""
-    if known is not None and not shares_space(model, known.fingerprint):
+RENEW = "fourfold embed renews them"
+
+
+def require_space(known: Space | None, model: EmbeddingModel) -> bool:
+    """Whether a namespace's vectors, if any, are the model's; False for those of an earlier version.
+
+    Raises SpaceMismatch if they come from another model.
+    """
+    if known is not None and not embeds_in(model, known.fingerprint):
         raise SpaceMismatch(
             f"the vectors here come from {known.fingerprint}, the embedder is {model.fingerprint}",
             "Return to that embedder, or renew all vectors: fourfold reembed",
         )
-
-
-class Renewable(NamedTuple):
-    added: int
-    """Items in the language of an added encoder, with vectors of another one."""
-    long: int
-    """Long items, with a vector of their beginning only."""
-
-
-NOTHING_RENEWABLE = Renewable(0, 0)
+    return known is None or known.fingerprint == model.fingerprint
 
 
 class EmbeddingQueue:
@@ -77,7 +68,7 @@ class EmbeddingQueue:
         self._loaded = False
         self._loading: threads.Task[None] | None = None
         self._changing = threading.Lock()
-        self._queries: dict[tuple[str, ...], list[Vector]] = {}
+        self._queries: dict[str, Vector] = {}
         """Vectors of recent queries, the latest last: a search with other weights asks the same question again."""
         self._querying = threading.Lock()
         self._embedding = threading.Lock()
@@ -134,46 +125,25 @@ class EmbeddingQueue:
             raise EmbedderUnavailable("the embedder does not report its dimension", "Set openai_dimensions")
         return Space(self.embedder.fingerprint, dimension)
 
-    def query(self, text: str, encoders: Sequence[str] = ()) -> list[Vector]:
-        """The vectors of a query, one per encoder. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
+    def query(self, text: str) -> Vector:
+        """The vector of a query. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
         self.load(MODEL_LOAD_SECONDS)
-        several = routed(self.embedder)
-        asked = (text, *encoders)
         with self._querying:
-            vectors = self._queries.pop(asked, None)
-            if vectors is None:
-                if several is None or not encoders:
-                    rows = [self._ask(lambda: embed_queries(self.embedder, [text]))]
-                else:
-                    rows = [self._ask(partial(several.embed_as, name, [text])) for name in encoders]
-                vectors = [unit_rows(row, 1, self.embedder.dimension)[0] for row in rows]
-            self._queries[asked] = vectors
+            vector = self._queries.pop(text, None)
+            if vector is None:
+                rows = self._ask(lambda: embed_queries(self.embedder, [text]))
+                vector = unit_rows(rows, 1, self.embedder.dimension)[0]
+            self._queries[text] = vector
             if len(self._queries) > _RECENT_QUERIES:
                 del self._queries[next(iter(self._queries))]
-        return vectors
-
-    def query_encoders(self, namespace: str, text: str) -> tuple[str, ...]:
-        """The encoders that read a query to this namespace; empty if the model has only one.
-
-        An uncertain query needs both where items of both languages are. So does one in the language of an added encoder
-        while its items still have vectors of the other.
-        """
-        several = routed(self.embedder)
-        wanted = () if several is None else several.query_encoders(text)
-        if several is None or wanted == several.encoders[:1]:
-            return wanted
-        with self._store.snapshot(namespace) as snapshot:
-            added = ADDED_LANGUAGE in snapshot.rows.vocabulary("language")
-            is_earlier = snapshot.space is not None and snapshot.space.fingerprint in several.earlier_fingerprints
-        if len(wanted) > 1:
-            return several.encoders if added else several.encoders[:1]
-        return several.encoders if added and is_earlier else wanted
+        return vector
 
     # ------------------------------------------------------------ the queue
 
     def embed_items(self, namespace: str, ids: Sequence[int]) -> int:
         """Makes the vectors of those of these items that have none, now."""
         with self._taking:
+            self.drop_earlier(namespace)
             with self._store.snapshot(namespace) as snapshot:
                 batch = snapshot.pending(len(ids), ids)
             starts = range(0, len(batch), _BATCH_ITEMS)
@@ -193,7 +163,7 @@ class EmbeddingQueue:
         `seconds`: no batch begins after this long. The first one always does.
         """
         until = math.inf if seconds is None else time.monotonic() + seconds
-        self.check_space(namespace)
+        self.drop_earlier(namespace)
         done, total = 0, None
         while True:
             with self._taking, self._store.maintenance.lease(namespace) as mine:
@@ -227,7 +197,7 @@ class EmbeddingQueue:
 
     def _embed_readings(self, namespace: str, batch: Sequence[Reading]) -> int:
         """Makes and stores vectors. A text that the embedder rejects, though it accepts others, is set aside."""
-        space = self._space_of(namespace)
+        space = self.space()
         texts = [text for _, texts, _ in batch for text in texts]
         try:
             vectors = self._vectors(texts)
@@ -251,60 +221,27 @@ class EmbeddingQueue:
         with self._store.transaction(namespace) as tx:
             return tx.vectors.put(space, made)
 
-    def check_space(self, namespace: str) -> None:
-        """Raises SpaceMismatch if the namespace's vectors come from another model."""
-        with self._store.snapshot(namespace) as snapshot:
-            require_space(snapshot.space, self.embedder)
+    def queues(self) -> list[str]:
+        """Namespaces in which items wait for a vector, or have one of an earlier version of the embedder."""
+        return self._store.maintenance.queues(replaced(self.embedder))
 
-    def _space_of(self, namespace: str) -> Space:
-        """The namespace's own name of the embedder's space, which may be an earlier one."""
-        space = self.space()
-        with self._store.snapshot(namespace) as snapshot:
-            known = snapshot.space
-        return known if known is not None and shares_space(self.embedder, known.fingerprint) else space
+    def fits(self, namespace: str) -> bool:
+        """Whether the namespace's vectors, if any, are the embedder's; False for those of an earlier version.
 
-    # ------------------------------------------------------------ vectors that a newer version renews
-
-    def renewable(self, namespace: str) -> Renewable:
-        """About how many items have vectors that are made better now."""
-        several = routed(self.embedder)
-        if several is None:
-            return NOTHING_RENEWABLE
-        with self._store.snapshot(namespace) as snapshot:
-            known = None if snapshot.space is None else snapshot.space.fingerprint
-            if known is None or known == self.embedder.fingerprint:
-                return NOTHING_RENEWABLE
-            added, long = known in several.earlier_fingerprints, known in several.truncating_fingerprints
-            return Renewable(
-                snapshot.rows.vocabulary("language").get(ADDED_LANGUAGE, 0) if added else 0,
-                snapshot.rows.count_longer(_LONG_BYTES) if long else 0,
-            )
-
-    def requeue_renewable(self, namespace: str) -> int:
-        """Makes those items wait for a new vector, in one transaction; returns how many.
-
-        From then on the namespace has the embedder's fingerprint, and the queue can be interrupted and resumed.
+        Raises SpaceMismatch if they come from another model.
         """
-        several = routed(self.embedder)
-        if several is None or not any(self.renewable(namespace)):
-            return 0
-        with self._store.snapshot(namespace, seconds=_SCAN_SECONDS) as snapshot:
-            known = "" if snapshot.space is None else snapshot.space.fingerprint
-            added, long = known in several.earlier_fingerprints, known in several.truncating_fingerprints
+        with self._store.snapshot(namespace) as snapshot:
+            return require_space(snapshot.space, self.embedder)
 
-            def renews(item: Item) -> bool:
-                text = embedded_text(item.title, item.text)
-                is_long = long and len(text) > MODEL_TOKENS and self._ask(partial(several.truncates, text))
-                return is_long or (added and several.renews(text))
+    def drop_earlier(self, namespace: str) -> None:
+        """Drops vectors of an earlier version, once the model is loaded. Their items wait for new ones.
 
-            ids = snapshot.rows.ids(NO_FILTERS)
-            found: list[int] = []
-            for start in range(0, len(ids), _SCAN_ITEMS):
-                items = snapshot.rows.get(ids[start : start + _SCAN_ITEMS]).values()
-                found += [item.id for item in items if renews(item)]
-        with self._store.transaction(namespace) as tx:
-            tx.vectors.renew(self.space(), found)
-        return len(found)
+        An earlier version that has the store open stores no vectors any more, and its searches are refused.
+        """
+        if not self.fits(namespace):
+            space = self.space()
+            with self._store.transaction(namespace) as tx:
+                tx.vectors.reset_space(space)
 
     def stop(self) -> None:
         """Makes running and later calls end with StoreUnavailable."""

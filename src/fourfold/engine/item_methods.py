@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fourfold import limits, scheduling
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
-from fourfold.embed.base import shares_space
+from fourfold.embed.base import embeds_in
 from fourfold.embed.vectors import check_dimension
 from fourfold.engine import keyed
 from fourfold.engine.duplicates import similar_items
@@ -66,7 +66,7 @@ class ItemMethods(OpenStore):
         if self._embedding is not None:
             self._fit_vectors(self._embedding, [item.vector for item in checked if item.vector is not None])
             if wait:
-                self._embedding.check_space(self.namespace)
+                self._embedding.fits(self.namespace)
         with self._writing(names=self.settings.links and bring_names(checked)) as tx:
             self._require_unchanged(expected)
             stored = tx.items.put(checked, now(), links=self.settings.links)
@@ -113,6 +113,7 @@ class ItemMethods(OpenStore):
         space = embedding.space()
         for vector in vectors:
             check_dimension(len(vector), space.dimension)
+        embedding.drop_earlier(self.namespace)
         with self._reading() as snapshot:
             known = snapshot.space
         if known != space:
@@ -302,23 +303,18 @@ class ItemMethods(OpenStore):
         """
         return 0 if self._embedding is None else self._drain(self._embedding, progress, seconds)
 
+    def queues(self) -> list[str]:
+        """Namespaces in which items wait for a vector, or have one of an earlier version of the embedder."""
+        return [] if self._embedding is None else self._embedding.queues()
+
     def embeds_in(self, space: Space) -> bool:
-        """Whether the embedder's vectors can be compared with those of this space."""
-        return self._embedding is not None and shares_space(self._embedding.embedder, space.fingerprint)
-
-    def renew_vectors(self, progress: Progress | None = None) -> int:
-        """Renews vectors that an earlier version made: of German items, and of long ones; returns how many items.
-
-        They become pending at once, all together; if interrupted, `embed_pending` resumes. Other items keep theirs.
-        """
-        if self._embedding is None or not self._embedding.requeue_renewable(self.namespace):
-            return 0
-        return self._drain(self._embedding, progress)
+        """Whether the vectors of this space are the embedder's, or of an earlier version that it renews."""
+        return self._embedding is not None and embeds_in(self._embedding.embedder, space.fingerprint)
 
     def reembed(self, progress: Progress | None = None) -> int:
         """Renews all vectors with the present embedder. If interrupted, it resumes; searches answer meanwhile."""
         if self._embedding is None:
-            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
+            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
         space = self._embedding.space()
         with self._writing() as tx:
             tx.vectors.reset_space(space)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
 from fourfold import scheduling, threads
-from fourfold.embed.base import shares_space
+from fourfold.embed.base import embeds_in
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.errors import FourfoldError, StoreUnavailable
@@ -192,7 +192,7 @@ class Maintenance:
             return True
         embedding, troubles = self._embedding, list[str]()
         try:
-            queues = [name for name in self._store.maintenance.queues() if self._is_ours(name, embedding)]
+            queues = [name for name in embedding.queues() if self._is_ours(name, embedding)]
         except FourfoldError as error:
             queues, troubles = [], [str(error)]
         for namespace in queues:
@@ -232,7 +232,7 @@ class Maintenance:
         if namespace in self._served:
             return True
         with self._store.snapshot(namespace) as snapshot:
-            return snapshot.space is not None and shares_space(embedding.embedder, snapshot.space.fingerprint)
+            return snapshot.space is not None and embeds_in(embedding.embedder, snapshot.space.fingerprint)
 
 
 def _is_running(task: threads.Task[None] | None) -> bool:

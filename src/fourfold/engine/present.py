@@ -205,7 +205,7 @@ _SILENT: Final = Ranking(NO_HITS)
 # ---------------------------------------------------------------- confidence in an answer, from absolute evidence
 #
 # A fused score is relative to the best hit, so it says nothing about a store that does not hold the answer. Four
-# kinds of evidence are absolute: the cosine (near 0.2 for unrelated texts, above 0.5 for an answer), the share of the
+# kinds of evidence are absolute: the cosine (near 0.1 for unrelated texts, above 0.4 for an answer), the share of the
 # query's words found in the item (weighted by rarity), the share covered by the item's tags, and whether the item is
 # what the query names or is joined to it by a stored relation. Each covers cases the others miss: a paraphrase shares
 # no words, a product code has no semantic neighbours, the owner of a service has another vocabulary. They add up as
@@ -216,13 +216,13 @@ _SILENT: Final = Ranking(NO_HITS)
 # also for collections not used in the fit. Confidence cannot separate an answer from a near miss: with the answer
 # removed from the store, the next best item still has a median of 0.27 to 0.81.
 
-BIAS: Final = -5.5
+BIAS: Final = -4.7
 PER_COSINE: Final = 8.5
 PER_COVERAGE: Final = 5.0
 PER_RELATION: Final = 6.5
 
-COSINE_ALONE: Final = (-5.5, 13.0)
-"""Bias and slope if coverage is unknown, as without a keyword index: 0.15 means no, 0.65 means yes."""
+COSINE_ALONE: Final = (-4.4, 13.0)
+"""Bias and slope if coverage is unknown, as without a keyword index: 0.05 means no, 0.55 means yes."""
 COVERAGE_ALONE: Final = (-4.0, 6.5)
 """Bias and slope without a vector: all words found means likely, never certain."""
 
@@ -306,8 +306,9 @@ def check_per_source(value: object) -> int:
 
 
 def response(
-    text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
+    text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], items: int, total_ms: float
 ) -> SearchResponse:
+    """`items`: of the namespace."""
     return SearchResponse(
         query=text,
         plan=plan,
@@ -316,7 +317,7 @@ def response(
         confidence=response_confidence(chosen),
         counts={name: len(hits_of(ranking).ids) for name, ranking in found.rankings.items()},
         overlap=found.overlap,
-        degraded=(*found.degraded, *_lacking(found)),
+        degraded=(*found.degraded, *_lacking(found, items)),
         notes=found.notes,
         timings_ms={
             name: round(spent * 1000) / 1000 for name, spent in (*found.timings_ms.items(), ("total", total_ms))
@@ -337,17 +338,17 @@ def log_fields(response: SearchResponse) -> dict[str, Json]:
     }
 
 
-def _lacking(found: Found) -> list[Degraded]:
+def _lacking(found: Found, items: int) -> list[Degraded]:
     """Retrievers that answered without seeing every item."""
     return [
-        Degraded(name, _waiting(ranking.pending), ranking.pending)
+        Degraded(name, _waiting(ranking.pending, items), ranking.pending)
         for name, ranking in found.rankings.items()
         if ranking.pending
     ]
 
 
-def _waiting(count: int) -> str:
-    return "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"
+def _waiting(count: int, items: int) -> str:
+    return f"{count} of {items} items {'waits for its vector' if count == 1 else 'wait for their vectors'}"
 
 
 def response_confidence(results: Iterable[Result]) -> float:
@@ -407,10 +408,9 @@ class LazyContributions(Sequence[Contribution]):
 
 def with_parts(snapshot: Snapshot, query: Query, results: list[Result]) -> list[Result]:
     """Names the part of each result that has several vectors, also in its explanation."""
-    queries = [vector for vector in (query.vector, query.second) if vector is not None]
-    if not queries or not results or not snapshot.size.windows:
+    if query.vector is None or not results or not snapshot.size.windows:
         return results
-    parts = snapshot.nearest_parts(queries, [result.id for result in results])
+    parts = snapshot.nearest_parts(query.vector, [result.id for result in results])
     return [_with_part(result, parts[result.id]) if result.id in parts else result for result in results]
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,10 +19,10 @@ from fourfold.ranking.connections import (
     rank_by_tags,
     related_items,
 )
-from fourfold.ranking.fusion import NO_HITS, columns
+from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.plan import is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
-from fourfold.retrieval import Hit, Query, Ranking, Retriever
+from fourfold.retrieval import Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
 from fourfold.storage.values import TagUse
 from fourfold.text.entities import query_names, spelled_names
@@ -46,48 +45,20 @@ class SemanticRetriever:
         self._vectors = vectors
 
     def search(self, query: Query, limit: int) -> Ranking:
-        if query.vector is None:
-            return Ranking()
-        first = nearest(self._vectors, query.vector, limit, query.filters)
-        if query.second is None:
-            return first
-        return better_scores(first, nearest(self._vectors, query.second, limit, query.filters), limit)
+        return Ranking() if query.vector is None else nearest(self._vectors, query.vector, limit, query.filters)
 
     def begin(self, query: Query, limit: int) -> Callable[[], Ranking]:
         """Starts the search; the returned function waits for its result."""
-        if query.vector is None:
-            return Ranking
-        first = self._vectors.begin_nearest(query.vector, limit, query.filters)
-        if query.second is None:
-            return first
-        second = self._vectors.begin_nearest(query.second, limit, query.filters)
-        return lambda: better_scores(first(), second(), limit)
+        return Ranking if query.vector is None else self._vectors.begin_nearest(query.vector, limit, query.filters)
 
     def score(self, query: Query, ids: Sequence[int]) -> Ranking:
-        if query.vector is None:
-            return Ranking()
-        first = self._vectors.cosines(query.vector, ids)
-        return first if query.second is None else better_scores(first, self._vectors.cosines(query.second, ids), None)
+        return Ranking() if query.vector is None else self._vectors.cosines(query.vector, ids)
 
 
 def nearest(vectors: Vectors, vector: Vector, limit: int, filters: Filters) -> Ranking:
     """The nearest items, for a caller that has nothing else to do meanwhile."""
     search: Callable[[Vector, int, Filters], Ranking] | None = getattr(vectors, "nearest", None)
     return vectors.begin_nearest(vector, limit, filters)() if search is None else search(vector, limit, filters)
-
-
-def better_scores(one: Ranking, other: Ranking, limit: int | None) -> Ranking:
-    """The better score of each item, best first, ties by id.
-
-    Exact if both lists have the best `limit`: an item that one of them lacks has a score there below `limit` others.
-    """
-    best = dict(one.hits)
-    for id, score in other.hits:
-        best[id] = max(score, best.get(id, score))
-    hits = sorted(map(Hit._make, best.items()), key=lambda hit: (-hit.score, hit.id))[:limit]
-    known = [each.background for each in (one, other) if each.background is not None]
-    background = max(known, key=lambda each: each.mean, default=None)
-    return replace(one, hits=columns(hits), background=background, notes=tuple(dict.fromkeys(one.notes + other.notes)))
 
 
 class KeywordRetriever:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import limits, scheduling
 from fourfold.config import Settings
-from fourfold.embed.base import EmbeddingModel, routed
+from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
-from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
+from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Found, Pipeline
 from fourfold.engine.present import Fetch, Ordered, ResultOptions, unread_notes, with_parts
 from fourfold.engine.reranking import Reranking
@@ -78,8 +78,6 @@ class Question:
     notes: Sequence[str]
     model: EmbeddingModel | None = None
     """The embedder, where the query has to be in its space."""
-    encoders: tuple[str, ...] = ()
-    """The encoders that read the query, if the embedder has several."""
 
 
 Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
@@ -155,8 +153,6 @@ class Search:
                 found = _staged(snapshot, asked, found)
                 response = self._presented(snapshot, found, question, options, now, started, window)
                 response = replace(response, notes=(*response.notes, *clock.end()))
-        if options.explain:
-            response = replace(response, notes=(*response.notes, *_encoded(question)))
         if log.isEnabledFor(logging.INFO):
             log.info("search", extra={"fourfold": present.log_fields(response)})
         return response
@@ -193,7 +189,7 @@ class Search:
         if notes or unread:
             found = replace(found, notes=(*found.notes, *notes, *unread))
         total = (time.perf_counter() - started) * 1000
-        response = present.response(whole, found.plan, query.filters, found, chosen, total)
+        response = present.response(whole, found.plan, query.filters, found, chosen, snapshot.size.items, total)
         if fused is None and window is None:
             return response
         return replace(response, candidates=fused, time_window=window)
@@ -248,14 +244,13 @@ class Search:
         phrases = negated_phrases(request.text) if ANY_NEGATION.search(request.text) else ()
         text = affirmed(request.text, phrases) if phrases else request.text
         started = time.perf_counter()
-        vectors, encoders, degraded = self._query_vectors(namespace, plan, text, given)
+        vector, degraded = self._query_vector(plan, text, given)
         embed_ms = (time.perf_counter() - started) * 1000
         embedding = self._embedding if given is None and "semantic" in plan.retrievers else None
-        notes = [*self._notes(text, embedded=bool(vectors) and given is None), *map(negation_note, phrases)]
-        first, second = (*vectors, None, None)[:2]
-        query = Query(namespace, text, first, filters, request.text if phrases else None, second)
+        notes = [*self._notes(text, embedded=vector is not None and given is None), *map(negation_note, phrases)]
+        query = Query(namespace, text, vector, filters, request.text if phrases else None)
         model = None if embedding is None or degraded else embedding.embedder
-        return Question(query, plan, degraded, embed_ms, notes, model, encoders)
+        return Question(query, plan, degraded, embed_ms, notes, model)
 
     def _facts(self, namespace: str, request: PlanRequest) -> StoreFacts:
         """Only adaptive alpha needs them."""
@@ -266,21 +261,17 @@ class Search:
             named = [tag for tag in tag_candidates(request.text) if tag in counts]
             return StoreFacts(snapshot.size.items, len(named))
 
-    def _query_vectors(
-        self, namespace: str, plan: Plan, text: str, given: Vector | None
-    ) -> tuple[list[Vector], tuple[str, ...], list[Degraded]]:
-        """One vector, or two of a query in an uncertain language, with the encoders that made them."""
+    def _query_vector(self, plan: Plan, text: str, given: Vector | None) -> tuple[Vector | None, list[Degraded]]:
         if given is not None:
-            return [given], (), []  # the store checks whether it fits the namespace
+            return given, []  # the store checks whether it fits the namespace
         if "semantic" not in plan.retrievers:
-            return [], (), []
+            return None, []
         if self._embedding is None:
-            return [], (), [Degraded("semantic", "no embedder is set, and the query came without a vector")]
+            return None, [Degraded("semantic", "no embedder is set, and the query came without a vector")]
         try:
-            encoders = self._embedding.query_encoders(namespace, text)
-            return self._embedding.query(text, encoders), encoders, []
+            return self._embedding.query(text), []
         except (EmbedderUnavailable, MissingExtra) as error:
-            return [], (), [Degraded("semantic", str(error))]
+            return None, [Degraded("semantic", str(error))]
 
     def _notes(self, text: str, *, embedded: bool) -> list[str]:
         notes = [f"{what}: {why}" for what, why in self._troubles.items()]
@@ -312,8 +303,7 @@ class Search:
         return _staged(snapshot, question, self._retrieved(snapshot, question))
 
     def _retrieved(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
-        if question.model is not None:
-            require_space(snapshot.space, question.model)
+        question = _fitting(snapshot, question)
         pipeline = pipeline or self._pipeline(snapshot)
         timings = {"embed": question.embed_ms}
         return pipeline.run(question.query, question.plan, question.degraded, question.notes, timings)
@@ -339,15 +329,13 @@ def _windowed(
     return find(question), question, without_items(window)
 
 
-def _encoded(question: Question) -> tuple[str, ...]:
-    """A line about the encoders of the query, unless it is the one that reads most languages."""
-    several = None if question.model is None else routed(question.model)
-    if several is None or question.encoders in ((), several.encoders[:1]):
-        return ()
-    names = " and ".join(question.encoders)
-    if len(question.encoders) > 1:
-        return (f"the language of the query is uncertain: the better cosine of two encoders counts ({names})",)
-    return (f"the {names} encoder read the query",)
+def _fitting(snapshot: Snapshot, question: Question) -> Question:
+    """The question without vectors, if those of the items come from an earlier version of the embedder."""
+    if question.model is None or require_space(snapshot.space, question.model):
+        return question
+    count = snapshot.size.items
+    reason = f"{count} of {count} items have vectors of an earlier version, or none; {RENEW}"
+    return replace(question, degraded=[*question.degraded, Degraded("semantic", reason, count)])
 
 
 def _seen(question: Question, snapshot: Snapshot, filters: Filters, now: datetime, view: View = CURRENT) -> Question:

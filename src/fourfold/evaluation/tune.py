@@ -81,7 +81,7 @@ def _smaller_half(collection: Collection) -> int:
 def check_questions(bench: Bench, *, fit: bool = False) -> None:
     """Refuses a bench without vectors, or with too few judged questions."""
     if bench.model is None:
-        raise InvalidSetting("tuning needs vectors, and no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
+        raise InvalidSetting("tuning needs vectors, and no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
     if _smaller_half(bench.collection) < 1 or (fit and not can_fit(bench.collection)):
         judged = len(bench.collection.judgements)
         remedy = f"Judge at least {FEWEST_QUESTIONS}; a hundred show a gain of a few hundredths"

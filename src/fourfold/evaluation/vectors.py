@@ -1,7 +1,4 @@
-"""A cache of vectors by model and text: a second evaluation of the same items embeds nothing.
-
-Vectors of a model with several encoders are kept by encoder: new weights of one leave those of the others valid.
-"""
+"""A cache of vectors by model and text: a second evaluation of the same items embeds nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +6,11 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import owner_only
-from fourfold.embed.base import EmbeddingModel, asymmetric, embed_routed, routed
+from fourfold.embed.base import EmbeddingModel, asymmetric, replaced
 from fourfold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -61,40 +57,11 @@ class CachedEmbedder:
         return self.model.truncates(text)
 
     @property
-    def encoders(self) -> tuple[str, ...]:
-        several = routed(self.model)
-        return () if several is None else several.encoders
-
-    @property
-    def earlier_fingerprints(self) -> tuple[str, ...]:
-        several = routed(self.model)
-        return () if several is None else several.earlier_fingerprints
-
-    @property
-    def truncating_fingerprints(self) -> tuple[str, ...]:
-        several = routed(self.model)
-        return () if several is None else several.truncating_fingerprints
-
-    def query_encoders(self, text: str) -> tuple[str, ...]:
-        several = routed(self.model)
-        return () if several is None else several.query_encoders(text)
-
-    def renews(self, text: str) -> bool:
-        several = routed(self.model)
-        return several is not None and several.renews(text)
-
-    def encoder_of(self, text: str) -> str:
-        several = routed(self.model)
-        return "" if several is None else several.encoder_of(text)
-
-    def revision(self, encoder: str) -> str:
-        several = routed(self.model)
-        return self.fingerprint if several is None else several.revision(encoder)
+    def replaces(self) -> tuple[str, ...]:
+        return replaced(self.model)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if routed(self.model) is None:
-            return self._cached(self.fingerprint, texts, self.model.embed)
-        return embed_routed(self, texts)
+        return self._cached(self.fingerprint, texts, self.model.embed)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         both = asymmetric(self.model)
@@ -102,20 +69,13 @@ class CachedEmbedder:
             return self.embed(texts)
         return self._cached(f"{self.fingerprint}/query", texts, both.embed_queries)
 
-    def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        several = routed(self.model)
-        if several is None:
-            return self.embed(texts)
-        return self._cached(several.revision(encoder), texts, partial(several.embed_as, encoder))
-
-    def _cached(self, weights: str, texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
-        """`weights`: names the weights that make the vectors."""
+    def _cached(self, space: str, texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
         import numpy as np
 
         if self.fresh:
             return embed(texts)
         with self._lock:
-            hashes = [_hash(weights, text) for text in texts]
+            hashes = [_hash(space, text) for text in texts]
             known = self._known(hashes)
             missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
             if missing:
@@ -139,8 +99,8 @@ class CachedEmbedder:
         return made
 
 
-def _hash(weights: str, text: str) -> bytes:
-    return hashlib.sha256(f"{weights}\0{text}".encode("utf-8", "surrogatepass")).digest()
+def _hash(space: str, text: str) -> bytes:
+    return hashlib.sha256(f"{space}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _opened(folder: Path) -> apsw.Connection:

@@ -12,7 +12,7 @@ from fourfold.embed.openai import check_key, check_url
 from fourfold.errors import InvalidSetting, RerankerUnavailable
 from fourfold.rerank.base import Budget
 
-SERVICE = Service("rerank", RerankerUnavailable)
+SERVICE = Service("rerank", RerankerUnavailable, "scores")
 LONGEST_SECONDS = 60.0
 TEXT_CHARACTERS = 8000
 REMEDY = "Check that rerank_model is a reranking model, and that rerank_base_url is the address before /rerank"
@@ -48,26 +48,14 @@ class EndpointReranker:
         asked, sent = readable(query, TEXT_CHARACTERS), [readable(text, TEXT_CHARACTERS) or " " for text in texts]
         model = {"model": self._model} if self._model else {}
         body = {**model, "query": asked, "documents": sent, "top_n": len(sent), "return_documents": False}
-        yield from self._in_order(self._endpoint.post(body, [asked, *sent], seconds), len(sent))
+        answer = self._endpoint.post(body, [asked, *sent], seconds)
+        found = self._endpoint.in_order(answer, "results", "relevance_score", len(sent), REMEDY)
+        if not all(map(_is_score, found)):
+            raise self._endpoint.unavailable("sent a score that is not a finite number", REMEDY)
+        yield from map(float, found)
 
     def close(self) -> None:
         self._endpoint.close()
-
-    def _in_order(self, answer: Any, count: int) -> list[float]:
-        """The scores in the order of their texts; the answer must have one for each."""
-        try:
-            entries: list[Any] = answer["results"]
-            found: dict[Any, Any] = {entry["index"]: entry["relevance_score"] for entry in entries}
-        except (KeyError, TypeError):
-            raise self._unusable("sent no scores") from None
-        if len(entries) != count or found.keys() != set(range(count)):
-            raise self._unusable(f"sent {len(entries)} scores for {count} texts, or with wrong indexes")
-        if not all(_is_score(score) for score in found.values()):
-            raise self._unusable("sent a score that is not a finite number")
-        return [float(found[index]) for index in range(count)]
-
-    def _unusable(self, what: str) -> RerankerUnavailable:
-        return RerankerUnavailable(f"{self._endpoint.host} {what}", REMEDY)
 
 
 def _is_score(value: Any) -> bool:

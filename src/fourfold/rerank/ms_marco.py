@@ -8,9 +8,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from fourfold.embed.builtin import bert_vocabulary
 from fourfold.embed.files import checked, package_folder
-from fourfold.embed.minilm import REMEDY as VOCABULARY_REMEDY
-from fourfold.embed.minilm import VOCABULARY, VOCABULARY_SHA256
 from fourfold.embed.onnx_runtime import CPU
 from fourfold.rerank.onnx import PAIR_TOKENS, CrossEncoder, CrossEncoderParts, WordPiecePairs
 
@@ -28,8 +27,7 @@ def built_in_model(provider: str = CPU) -> CrossEncoder:
 
 def parts() -> CrossEncoderParts:
     model = checked(model_file(), MODEL_SHA256, MODEL_REMEDY)
-    vocabulary = checked(VOCABULARY, VOCABULARY_SHA256, VOCABULARY_REMEDY)
-    return CrossEncoderParts(model, WordPiecePairs(vocabulary, PAIR_TOKENS))
+    return CrossEncoderParts(model, WordPiecePairs(bert_vocabulary(), PAIR_TOKENS))
 
 
 def is_installed() -> bool:

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from fourfold.embed.base import readable
 from fourfold.embed.files import content
-from fourfold.embed.onnx import MODELS, TOKENIZERS, max_tokens, one_of, settings
+from fourfold.embed.onnx import MODELS, TOKENIZERS, SavedTokenizer, max_tokens, one_of, settings
 from fourfold.embed.onnx_runtime import CPU, import_native, input_type, native_errors, open_native
 from fourfold.embed.wordpiece import WordPiece
-from fourfold.errors import MissingExtra, RerankerUnavailable
+from fourfold.errors import RerankerUnavailable
 from fourfold.rerank.base import Budget, of_reranker
 
 QUERY_TOKENS = 64
@@ -135,7 +135,7 @@ def tokenizer(folder: Path) -> PairTokenizer:
     if file.name == "vocab.txt":
         lowercase = settings(folder, "tokenizer_config.json").get("do_lower_case", True)
         return WordPiecePairs(content(file, REMEDY), most, lowercase=bool(lowercase))
-    return SavedPairs(file, most)
+    return SavedTokenizer(file, most)
 
 
 class WordPiecePairs:
@@ -151,26 +151,3 @@ class WordPiecePairs:
         asked = [*first[:-1][: QUERY_TOKENS - 1], end]
         read = [*second[1:-1][: self._most - len(asked) - 1], end]
         return asked + read, [0] * len(asked) + [1] * len(read)
-
-
-class SavedPairs:
-    """A `tokenizer.json`, read by the library that wrote it (extra `onnx`)."""
-
-    def __init__(self, file: Path, most: int) -> None:
-        try:
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise MissingExtra(
-                f"{file} needs the package tokenizers ({error})", "Install it: pip install 'fourfold[onnx]'"
-            ) from error
-        try:
-            self._tokenizer = Tokenizer.from_buffer(content(file, REMEDY))
-        except Exception as error:  # tokenizers raises nothing narrower
-            raise RerankerUnavailable(f"{file} is not a tokenizer ({error})", REMEDY) from error
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(most)
-
-    def pair(self, query: str, text: str) -> Pair:
-        """The library shortens the longer of both."""
-        found = self._tokenizer.encode(query, text)
-        return found.ids, found.type_ids

@@ -26,9 +26,9 @@ def unpacked(content: bytes | None) -> tuple[Span, ...]:
     return tuple((start, end) for start, end in np.frombuffer(whole, "<i4").reshape(-1, 2).tolist())
 
 
-def nearest_part(windows: Windows, queries: Sequence[Vector], characters: int) -> Part:
-    """The part whose vector is nearest to one of the queries; of equal ones the first. `characters`: of the text."""
-    products = windows.vectors.astype(np.float64) @ np.stack(queries).astype(np.float64).T
-    best = int(np.round(products, 6).max(axis=1).argmax())
+def nearest_part(windows: Windows, query: Vector, characters: int) -> Part:
+    """The part whose vector is nearest to the query; of equal ones the first. `characters`: of the text."""
+    products = windows.vectors.astype(np.float64) @ np.asarray(query, np.float64)
+    best = int(np.round(products, 6).argmax())
     start, end = windows.spans[best]
     return Part(best + 1, len(windows.spans), start, end, max(0, characters - windows.spans[-1][1]))

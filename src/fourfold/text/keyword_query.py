@@ -12,7 +12,7 @@ from fourfold.text.analysis import QueryWord, distinct_words, query_tokens
 from fourfold.text.bm25 import idf, idfs
 from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
-from fourfold.text.language import detect, german_query
+from fourfold.text.language import certain_language, detect
 from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, Frequencies, corrections
 
 _GERMAN_SHARE = 0.01
@@ -24,8 +24,11 @@ _SPELT_SHARE = 0.01
 INNER_PART_ITEMS = 10_000
 """Maximum number of German items up to which compounds are found by an inner part, which scans all terms."""
 
-_COMPARED = ("de", "en")
-"""Languages whose vectors can be compared, though their words differ."""
+_COMPARED = (
+    *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "sv"),
+    *("da", "nb", "cs", "ro", "uk", "tr", "hu", "fi", "el", "ca"),
+)
+"""Languages of the built-in encoder, whose vectors can be compared though their words differ."""
 
 _KNOWN_WORDS = 5_000
 """Maximum number of words that are remembered."""
@@ -107,7 +110,7 @@ def keyword_query(
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
     built = _looked_up(words, store, KnownWords() if known is None else known)
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
-    shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, language, languages, documents)
+    shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, languages, documents)
     if not unknown:
         kept, notes = _rarest(built)
         return KeywordQuery(tuple(kept), 0.0, documents, notes, (), (), *shares)
@@ -204,11 +207,10 @@ def _has_compounds(language: str, languages: Mapping[str, int], documents: int) 
     return count > 0 and (count >= _GERMAN_SHARE * documents or language == "de")
 
 
-def _foreign_share(text: str, language: str, languages: Mapping[str, int], documents: int) -> float:
+def _foreign_share(text: str, languages: Mapping[str, int], documents: int) -> float:
     """0 if the language of the query is uncertain: names and numbers are the same in every language."""
-    german = german_query(text)
-    language = "de" if german else language
-    if german is None or language not in _COMPARED or not documents:
+    language = certain_language(text)
+    if language not in _COMPARED or not documents:
         return 0.0
     return min(1.0, sum([languages.get(other, 0) for other in _COMPARED if other != language]) / documents)
 

@@ -33,11 +33,6 @@ _KNOWN_LEAD = 3 * _UNITS_PER_NAT
 _CERTAIN_LEAD = 3 * _UNITS_PER_NAT
 """Lead over the second language from which a judgement is certain."""
 
-_ENCODED_CHARACTERS = 1600
-"""Length of the beginning of a text that an encoder of 256 tokens reads at most."""
-_PART_CHARACTERS = 200
-"""Length of the parts of a text whose languages are weighed against each other."""
-
 
 def detect(text: str, known: Collection[str] = ()) -> str:
     """Return the language of a text as ISO 639-1 code; `known` languages are preferred in a close decision."""
@@ -49,18 +44,10 @@ def detect_many(texts: Sequence[str]) -> list[str]:
     return [language for language, _ in _judge(texts, ())]
 
 
-def is_mostly_german(text: str) -> bool:
-    """Whether the larger part of a text's beginning is German: what an encoder reads of it."""
-    beginning = text[:_ENCODED_CHARACTERS]
-    parts = [beginning[start : start + _PART_CHARACTERS] for start in range(0, len(beginning), _PART_CHARACTERS)]
-    german = sum(len(part) for part, language in zip(parts, detect_many(parts), strict=True) if language == "de")
-    return 2 * german > len(beginning)
-
-
-def german_query(text: str) -> bool | None:
-    """Whether a query is German; None if that is uncertain, as for names and numbers."""
+def certain_language(text: str) -> str | None:
+    """The language of a query; None if that is uncertain, as for names and numbers."""
     language, lead = _judged(text[:_READ_CHARACTERS], ())
-    return language == "de" if lead >= _CERTAIN_LEAD else None
+    return language if lead >= _CERTAIN_LEAD else None
 
 
 @lru_cache(64)

@@ -67,8 +67,8 @@ def can_be_corrected(word: str) -> bool:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """English and German words, folded: those that the vocabulary of the built-in encoders has as a whole."""
-    pieces = files("fourfold").joinpath("embed", "encoders", "german-vocab.txt").read_text("utf-8").split("\n")
+    """Words, folded, that the vocabulary of the built-in encoder has as a whole."""
+    pieces = files("fourfold").joinpath("embed", "encoders", "vocab.txt").read_text("utf-8").split("\n")
     return frozenset(piece for piece in pieces if piece.isalpha())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ class PostgresMaintenance:
         self._store = store
         self.pace = store.tuning.pace
 
-    def queues(self) -> list[str]:
-        return self._store.database.read(queue.queues)
+    def queues(self, replaced: Sequence[str] = ()) -> list[str]:
+        return self._store.database.read(partial(queue.queues, replaced=replaced))
 
     def lease(self, namespace: str | None) -> AbstractContextManager[bool]:
         return self._store.leases.held(namespace)

@@ -145,8 +145,8 @@ class PostgresSnapshot:
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
         return queue.pending(self.db, self.ns.id, limit, among)
 
-    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, NearestPart]:
-        return vectors.nearest_parts(self.db, self.ns, queries, ids)
+    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, NearestPart]:
+        return vectors.nearest_parts(self.db, self.ns, query, ids)
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
         found = vectors.stored(self.db, self.ns.dimension, ids)

@@ -354,7 +354,7 @@ def stored(db: Db, dimension: int | None, items: Sequence[int]) -> dict[int, Vec
     return made
 
 
-def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+def nearest_parts(db: Db, ns: Namespace, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
     """Of items with several vectors: the part of the text whose vector is nearest."""
     if not ns.windows:
         return {}
@@ -365,7 +365,7 @@ def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequenc
     lengths = dict(db.rows(sql, ns.id, possible(ids)))
     known = stored(db, ns.dimension, list(lengths))
     return {
-        item: nearest_part(windows, queries, lengths[item])
+        item: nearest_part(windows, query, lengths[item])
         for item, windows in known.items()
         if isinstance(windows, Windows) and len(windows.spans) == len(windows.vectors)
     }

@@ -33,10 +33,6 @@ class Rows(Protocol):
 
     def count(self, filters: Filters) -> int: ...
 
-    def count_longer(self, octets: int) -> int:
-        """Number of items whose text has more bytes in UTF-8."""
-        ...
-
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
         """The chunks of one file from one number to another, in order."""
         ...
@@ -224,8 +220,8 @@ class Snapshot(Protocol):
         """Items that wait for a vector, oldest first: of all but the rejected ones, or of `among`, rejected or not."""
         ...
 
-    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> Mapping[int, Part]:
-        """Of those of these items that have several vectors: the part whose vector is nearest to one of the queries."""
+    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> Mapping[int, Part]:
+        """Of those of these items that have several vectors: the part whose vector is nearest to the query."""
         ...
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +19,8 @@ class Maintenance(Protocol):
     @property
     def pace(self) -> Pace: ...
 
-    def queues(self) -> list[str]:
-        """Namespaces in which items wait for a vector."""
+    def queues(self, replaced: Sequence[str] = ()) -> list[str]:
+        """Namespaces in which items wait for a vector, or whose space has a fingerprint that begins with `replaced`."""
         ...
 
     def lease(self, namespace: str | None) -> AbstractContextManager[bool]:

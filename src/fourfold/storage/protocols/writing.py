@@ -79,10 +79,6 @@ class VectorWriter(Protocol):
         """Drops all vectors of another space, so that every item waits for a new one."""
         ...
 
-    def renew(self, space: Space, ids: Sequence[int]) -> None:
-        """Drops the vectors of these items, so that they wait for new ones, and renames the space. Others stay."""
-        ...
-
     def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
         """Stores vectors, all of an item at once; skips items that are gone or whose text has changed."""
         ...

@@ -330,23 +330,18 @@ class ItemTable(ABC, Generic[D, N]):
             self.ns.touch(fitting, Change.VECTOR)
         return len(fitting)
 
-    def renew_vectors(self, space: Space, items: Sequence[int]) -> None:
-        """Renames the space, and drops the vectors of these items, which then wait for new ones."""
+    def reset_space(self, space: Space) -> None:
+        """Drops the vectors of another space; their items wait for new ones."""
+        if self.ns.space == space:
+            return
         self.ns.space = space
-        sql = (
-            "SELECT DISTINCT item FROM vectors JOIN items ON id = item "  # noqa: S608  (constants)
-            f"WHERE +items.ns = ? AND item {self.db.any_id} ORDER BY item"
-        )
+        sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
+        items = self.db.column(sql, self.ns.id)
         for start in range(0, len(items), _PAGE_VECTORS):
-            page = self.db.column(sql, self.ns.id, self.db.ids(items[start : start + _PAGE_VECTORS]))
+            page = items[start : start + _PAGE_VECTORS]
             self._drop_vectors(page)
             self._wait(page)
             self.ns.touch(page, Change.VECTOR)
-
-    def reset_space(self, space: Space) -> None:
-        if self.ns.space != space:
-            sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
-            self.renew_vectors(space, self.db.column(sql, self.ns.id))
 
 
 def _change(row: Row) -> int:

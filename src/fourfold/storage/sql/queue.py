@@ -8,13 +8,14 @@ from fourfold.storage.sql.dialect import Db
 from fourfold.storage.values import PendingText
 
 
-def queues(db: Db) -> list[str]:
-    """Namespaces in which items wait for a vector."""
+def queues(db: Db, replaced: Sequence[str] = ()) -> list[str]:
+    """Namespaces in which items wait for a vector, or whose space has a fingerprint that begins with `replaced`."""
     sql = (
-        "SELECT name FROM namespaces WHERE EXISTS "
-        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL) ORDER BY name"
+        "SELECT name FROM namespaces WHERE EXISTS "  # noqa: S608  (question marks only)
+        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL)"
+        f"{' OR substr(fingerprint, 1, length(?)) = ?' * len(replaced)} ORDER BY name"
     )
-    return db.column(sql)
+    return db.column(sql, *(name for name in replaced for _ in range(2)))
 
 
 def pending(db: Db, ns: int, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:

@@ -84,11 +84,6 @@ class ItemReader:
             return f"FROM items WHERE ns = ?{condition}", [ns, *bindings]
         return f"FROM items WHERE +ns = ? AND id {db.any_id}{condition}", [ns, db.ids(among), *bindings]
 
-    def count_longer(self, octets: int) -> int:
-        """Does not read the texts: SQLite knows their lengths from the heads of the rows."""
-        sql = "SELECT count(*) FROM items WHERE ns = ? AND octet_length(text) > ?"
-        return self._at.db.value(sql, self._at.number, octets)
-
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
         return list(self.get(files.chunk_ids(self._at.db, self._at.number, [path], first, last)).values())
 

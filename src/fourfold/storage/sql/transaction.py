@@ -212,10 +212,6 @@ class VectorWriter:
             self._tx.stored()
             self._tx.table.reset_space(space)
 
-    def renew(self, space: Space, ids: Sequence[int]) -> None:
-        self._tx.stored()
-        self._tx.table.renew_vectors(space, ids)
-
     def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
         self._tx.stored()
         return self._tx.table.put_computed(space, vectors)

@@ -37,9 +37,9 @@ class SqliteMaintenance:
         self._transaction = transaction
         self._may_mention = may_mention
 
-    def queues(self) -> list[str]:
+    def queues(self, replaced: Sequence[str] = ()) -> list[str]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return queue.queues(db)
+            return queue.queues(db, replaced)
 
     @contextmanager
     def lease(self, namespace: str | None) -> Generator[bool]:

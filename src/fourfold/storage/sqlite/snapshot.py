@@ -96,8 +96,8 @@ class SqliteSnapshot:
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
         return queue.pending(self.db, self.ns, limit, among)
 
-    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
-        return vectors.nearest_parts(self.db, self.ns, queries, ids) if self.size.windows else {}
+    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
+        return vectors.nearest_parts(self.db, self.ns, query, ids) if self.size.windows else {}
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
         known = {} if self.space is None else vectors.stored(self.db, self.space.dimension, ids)

@@ -67,17 +67,17 @@ def read(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matr
     return np.repeat(ids_of, [len(blob) // (dimension * 4) for _, blob in found]), matrix
 
 
-def nearest_parts(db: Connection, ns: int, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+def nearest_parts(db: Connection, ns: int, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
     """Of items with several vectors: the part of the text whose vector is nearest."""
     sql = (
         f"SELECT item, vector, spans, length({BODY}) FROM vectors JOIN items ON id = item "  # noqa: S608  (constants)
         f"WHERE +ns = ? AND item {db.any_id} AND length(vector) * ? = length(spans) * ?"
     )
     found: dict[int, Part] = {}
-    dimension = len(queries[0])
+    dimension = len(query)
     for item, vector, spans, characters in db.rows(sql, ns, db.ids(ids), SPAN_BYTES, dimension * 4):
         windows = Windows(np.frombuffer(vector, np.float32).reshape(-1, dimension), unpacked(spans))
-        found[item] = nearest_part(windows, queries, characters)
+        found[item] = nearest_part(windows, query, characters)
     return found
 
 

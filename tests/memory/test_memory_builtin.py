@@ -10,7 +10,7 @@ from engine_support import Opener, texts
 from store_calls import StoreCalls
 
 from fourfold import wire
-from fourfold.embed.minilm import built_in_model
+from fourfold.embed.builtin import built_in_model
 from fourfold.embed.session import LocalEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
