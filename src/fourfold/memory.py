@@ -85,19 +85,18 @@ class Memory(VersionMethods, GraphMethods):
         request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
         limit = None if per_source is None else check_per_source(per_source)
         surest = 0.0 if min_confidence is None else _checked_confidence(min_confidence)
-        options = ResultOptions(limit, surest, explain, candidates=candidates, time=self._time_mode(time))
         given = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
+        mode = self._time_mode(time)
+        options = ResultOptions(limit, surest, explain, candidates=candidates, time=mode, view=view)
         if not namespaces:
-            return self._search.answer(self.namespace, request, options, given, filters, datetime.now(UTC), view)
+            return self._search.answer(self.namespace, request, options, given, filters, datetime.now(UTC))
         names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces])
         if len(names) > 1:
             if candidates:
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        answers = [
-            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view) for name in names
-        ]
+        answers = [self._search.answer(name, request, options, given, filters, datetime.now(UTC)) for name in names]
         return answers[0] if len(answers) == 1 else merged(answers)
 
     def why(

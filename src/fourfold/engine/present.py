@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
 from fourfold.engine.pipeline import Found, hits_of
-from fourfold.engine.scope import happened
+from fourfold.engine.scope import CURRENT, View, happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
-from fourfold.limits import WINDOWS
+from fourfold.limits import VERSIONS, WINDOWS
 from fourfold.model import Filters, Item, Json
 from fourfold.native.rankings import values_of
 from fourfold.ranking.explain import explained
@@ -38,7 +38,7 @@ from fourfold.retrieval import (
     SearchResponse,
     TimeWindow,
 )
-from fourfold.storage.protocols import Snapshot
+from fourfold.storage.protocols import Rows, Snapshot
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -59,6 +59,7 @@ class ResultOptions:
     """Results to read even if top_k is smaller."""
     candidates: bool = False
     time: TimeMode = "off"
+    view: View = CURRENT
 
 
 @value
@@ -417,6 +418,23 @@ def with_parts(snapshot: Snapshot, query: Query, results: list[Result]) -> list[
 def _with_part(result: Result, part: Part) -> Result:
     with_part = replace(result, part=part)
     return with_part if result.explanation is None else explained(with_part)
+
+
+def as_believed(rows: Rows, results: list[Result], moment: datetime) -> tuple[list[Result], list[str]]:
+    """The results as they were at a time, and a note if items were changed since: only present texts are searched.
+
+    An item whose text of that time is not kept any more is left out.
+    """
+    changed = rows.versions_at(moment)
+    if not changed:
+        return results, []
+    versions = rows.versions([changed[result.id] for result in results if result.id in changed])
+    then = [replace(result, item=versions.get(changed.get(result.id, 0), result.item)) for result in results]
+    kept = [result for result in then if (result.item.valid_from or result.item.created_at) <= moment]
+    notes = [f"items changed since {moment:%Y-%m-%d %H:%M} UTC, found by their present texts only: {len(changed)}"]
+    if lost := len(then) - len(kept):
+        notes.append(f"items left out, of which the last {VERSIONS} versions are all later: {lost}")
+    return kept, notes
 
 
 def unread_notes(results: Sequence[Result]) -> list[str]:

@@ -17,7 +17,7 @@ from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Found, Pipeline
-from fourfold.engine.present import Fetch, Ordered, ResultOptions, unread_notes, with_parts
+from fourfold.engine.present import Fetch, Ordered, ResultOptions, as_believed, unread_notes, with_parts
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.scope import (
@@ -131,7 +131,6 @@ class Search:
         vector: Vector | None,
         filters: Filters,
         now: datetime,
-        view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
         named = options.time != "off" and TIME_HINT.search(request.text.lower())
@@ -139,14 +138,14 @@ class Search:
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
             with self._turns.search(_TURN_SECONDS), self._store.snapshot(namespace) as snapshot:
-                seen = _seen(question, snapshot, filters, now, view)
+                seen = _seen(question, snapshot, filters, now, options.view)
                 found, _, window = _windowed(seen, window, partial(self._found, snapshot))
                 response = self._presented(snapshot, found, question, options, now, started, window)
         else:
             with ExitStack() as opened:
                 with self._turns.search(_TURN_SECONDS):
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
-                    seen = _seen(question, snapshot, filters, now, view)
+                    seen = _seen(question, snapshot, filters, now, options.view)
                     found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
                 clock = self._reranking.clock(begun)
                 found = self._reranking.rerank(snapshot, asked.query, found, clock)  # others may search meanwhile
@@ -176,6 +175,9 @@ class Search:
         if snapshot.size.windows and "semantic" in found.rankings and "semantic" not in self._injected:
             chosen = with_parts(snapshot, query, chosen)
             unread = unread_notes(chosen)
+        if options.view.as_of is not None:
+            chosen, changed = as_believed(snapshot.rows, chosen, options.view.as_of)
+            unread = [*unread, *changed]
         fused = self._candidates(found, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()

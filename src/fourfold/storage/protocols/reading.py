@@ -56,6 +56,10 @@ class Rows(Protocol):
         """Earlier versions and merged items by their ids; `version_of` says of which item. `get` does not have them."""
         ...
 
+    def versions_at(self, moment: datetime) -> dict[int, int]:
+        """The version of that time of each item that was changed later, as far as it is kept; facts have none."""
+        ...
+
     def last_expiry(self, now: datetime) -> datetime | None:
         """The latest of the expiry times that have passed; None if nothing has expired."""
         ...

@@ -115,6 +115,9 @@ class ItemReader:
         kept = SavedVersions(self._at.db, self._at.number).of_ids(ids)
         return {each.id: versions.as_item(each, self._at.namespace) for each in kept}
 
+    def versions_at(self, moment: datetime) -> dict[int, int]:
+        return SavedVersions(self._at.db, self._at.number).at(micros(moment))
+
     def last_expiry(self, now: datetime) -> datetime | None:
         sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"
         return optional_moment(self._at.db.value(sql, self._at.number, micros(now)))

@@ -54,6 +54,11 @@ class SavedVersions:
     def of_ids(self, ids: Sequence[int]) -> list[Version]:
         return self._among("id", ids)
 
+    def at(self, moment: int) -> dict[int, int]:
+        """By item, the first version that was replaced after this time."""
+        sql = "SELECT item, id FROM versions WHERE ns = ? AND until > ? AND NOT merged ORDER BY until DESC"
+        return dict(self._db.rows(sql, self._ns, moment))
+
     def _among(self, column: str, wanted: Sequence[int]) -> list[Version]:
         if not wanted:
             return []
