@@ -10,6 +10,7 @@ import postgres_servers
 import pytest
 from engine_support import WordEmbedder
 
+from fourfold.engine.present import ANSWERS, PAST_NOTE
 from fourfold.limits import VERSIONS
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
@@ -63,3 +64,40 @@ def test_an_updated_fact_is_shown_as_it_was_at_the_time_asked_for(memory: Memory
     then = memory.search("where does Maria live", as_of="2026-02-01")
     assert [result.item.text for result in then.results] == ["Maria lives in Bonn"]
     assert then.notes == ()
+
+
+def decided(memory: Memory) -> None:
+    """A decision that was changed twice, and what has nothing to do with it."""
+    for month, text in enumerate(
+        (
+            "We take payments through Mollie",
+            "We left Mollie for Stripe since Mollie charged refunds twice",
+            "Payments run over Adyen",
+        )
+    ):
+        created = LONG_AGO + timedelta(days=30 * month)
+        memory.add(NewItem(text, subject="Payments", attribute="provider", created_at=created), wait=True)
+    memory.add_many([NewItem(f"Room {number} has a window and a desk") for number in range(15)], wait=True)
+
+
+def test_a_superseded_reason_is_found_where_nothing_current_answers(memory: Memory) -> None:
+    decided(memory)
+    question = "Why did we leave Mollie since it charged refunds twice?"
+    found = memory.search(question)
+    present, past = found.results[:2]
+    assert (present.item.text, present.item.superseded_at) == ("Payments run over Adyen", None)
+    assert past.item.text.startswith("We left Mollie")
+    assert past.item.superseded_at is not None
+    assert found.confidence == max(result.confidence for result in found.results) >= ANSWERS
+    assert found.notes == (PAST_NOTE,)
+    for size in (1, 3, 12):
+        shorter = memory.search(question, top_k=size)
+        assert [each.id for each in shorter.results][:10] == [each.id for each in found.results][:size]
+
+
+def test_superseded_items_stay_hidden_where_a_current_one_answers_or_none_does(memory: Memory) -> None:
+    decided(memory)
+    for question in ("Payments run over Adyen", "who waters the plants"):
+        found = memory.search(question)
+        assert [result for result in found.results if result.item.superseded_at is not None] == []
+        assert found.notes == ()

@@ -38,6 +38,7 @@ from fourfold.retrieval import (
     SearchResponse,
     TimeWindow,
 )
+from fourfold.storage.codec import fact_key
 from fourfold.storage.protocols import Rows, Snapshot
 
 if TYPE_CHECKING:
@@ -448,9 +449,39 @@ def unread_notes(results: Sequence[Result]) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------- the answers of several namespaces as one
+# ---------------------------------------------------------------- superseded items, where nothing current answers
 
-JUDGED = 10
+JUDGED: Final = 10
+"""Number of best results that judge an answer, whatever top_k is: results for k are a prefix of those for k + n."""
+ANSWERS: Final = 0.3
+"""The confidence from which a result counts as an answer."""
+
+
+def with_past(current: SearchResponse, everything: Sequence[Result]) -> SearchResponse:
+    """Puts those of `everything` that are superseded and answer first, each after the present value of its fact."""
+    past = [each for each in everything if each.item.superseded_at is not None and each.confidence >= ANSWERS]
+    if not past:
+        return current
+    facts = {_fact(each.item) for each in past} - {None}
+    present = {_fact(each.item): each for each in reversed(current.results[:JUDGED]) if _fact(each.item) in facts}
+    first = [each for old in past for each in (present.get(_fact(old.item)), old) if each is not None]
+    results = {each.id: each for each in (*first, *current.results)}
+    return replace(current, results=tuple(results.values()), notes=(*current.notes, PAST_NOTE))
+
+
+PAST_NOTE: Final = "no current item answers; results with `superseded_at` were replaced then"
+
+
+def _fact(item: Item) -> str | None:
+    return fact_key(item.subject, item.attribute) if item.subject and item.attribute else None
+
+
+def cut(response: SearchResponse, size: int) -> SearchResponse:
+    results = response.results[:size]
+    return replace(response, results=results, confidence=response_confidence(results))
+
+
+# ---------------------------------------------------------------- the answers of several namespaces as one
 
 Number = TypeVar("Number", int, float)
 
@@ -458,7 +489,7 @@ Number = TypeVar("Number", int, float)
 def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
     """The best of all. Scores are relative to a namespace, so each namespace is weighted by its confidence.
 
-    That is judged by its best JUDGED results, whatever top_k is: results for k are a prefix of those for k + n.
+    That is judged by its best JUDGED results.
     """
     sure = [response_confidence(answer.results[:JUDGED]) for answer in answers]
     surest = max(sure, default=0.0)

@@ -17,7 +17,19 @@ from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Found, Pipeline
-from fourfold.engine.present import Fetch, Ordered, ResultOptions, as_believed, unread_notes, with_parts
+from fourfold.engine.present import (
+    ANSWERS,
+    JUDGED,
+    Fetch,
+    Ordered,
+    ResultOptions,
+    as_believed,
+    cut,
+    response_confidence,
+    unread_notes,
+    with_parts,
+    with_past,
+)
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.scope import (
@@ -132,29 +144,55 @@ class Search:
         filters: Filters,
         now: datetime,
     ) -> SearchResponse:
+        """What current items answer; superseded ones are added if none of the best JUDGED is an answer."""
+        response, hides = self._answer(namespace, request, options, vector, filters, now)
+        if hides and response_confidence(response.results[:JUDGED]) < ANSWERS:
+            past = replace(options, view=View(history=True), at_least=JUDGED)
+            everything, _ = self._answer(namespace, request, past, vector, filters, now)
+            response = with_past(response, everything.results[:JUDGED])
+        if hides:
+            response = cut(response, max(response.plan.top_k, options.at_least))
+        if log.isEnabledFor(logging.INFO):
+            log.info("search", extra={"fourfold": present.log_fields(response)})
+        return response
+
+    def _answer(
+        self,
+        namespace: str,
+        request: PlanRequest,
+        options: ResultOptions,
+        vector: Vector | None,
+        filters: Filters,
+        now: datetime,
+    ) -> tuple[SearchResponse, bool]:
+        """The answer, and whether it left superseded items out; then it has at least JUDGED results."""
         started, begun = time.perf_counter(), time.monotonic()
         named = options.time != "off" and TIME_HINT.search(request.text.lower())
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
             with self._turns.search(_TURN_SECONDS), self._store.snapshot(namespace) as snapshot:
-                seen = _seen(question, snapshot, filters, now, options.view)
+                seen, options, hides = (
+                    _seen(question, snapshot, filters, now, options.view),
+                    *_judging(options, snapshot),
+                )
                 found, _, window = _windowed(seen, window, partial(self._found, snapshot))
                 response = self._presented(snapshot, found, question, options, now, started, window)
         else:
             with ExitStack() as opened:
                 with self._turns.search(_TURN_SECONDS):
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
-                    seen = _seen(question, snapshot, filters, now, options.view)
+                    seen, options, hides = (
+                        _seen(question, snapshot, filters, now, options.view),
+                        *_judging(options, snapshot),
+                    )
                     found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
                 clock = self._reranking.clock(begun)
                 found = self._reranking.rerank(snapshot, asked.query, found, clock)  # others may search meanwhile
                 found = _staged(snapshot, asked, found)
                 response = self._presented(snapshot, found, question, options, now, started, window)
                 response = replace(response, notes=(*response.notes, *clock.end()))
-        if log.isEnabledFor(logging.INFO):
-            log.info("search", extra={"fourfold": present.log_fields(response)})
-        return response
+        return response, hides
 
     def _presented(
         self,
@@ -347,6 +385,13 @@ def _seen(question: Question, snapshot: Snapshot, filters: Filters, now: datetim
         return question
     shown = visible(snapshot, filters, now, view)
     return question if shown is filters else replace(question, query=replace(question.query, filters=shown))
+
+
+def _judging(options: ResultOptions, snapshot: Snapshot) -> tuple[ResultOptions, bool]:
+    """The options with enough results to judge, if superseded items are left out; and whether they are."""
+    if options.view != CURRENT or options.candidates or not snapshot.hidden.superseded:
+        return options, False
+    return replace(options, at_least=max(options.at_least, JUDGED)), True
 
 
 # ---------------------------------------------------------------- why
