@@ -29,7 +29,10 @@ _BEGINNING_CHARACTERS: Final = 240
 _DIGITS: Final = 3
 _COPIES: Final = 3
 """Other files with the same text that are named."""
-_ECHOED: Final = ("masked", "key", "namespace", "tags", "kind", "language", "source_ids", "supersedes")
+_ECHOED: Final = (
+    *("masked", "key", "namespace", "tags", "kind", "language", "source_ids"),
+    *("subject", "attribute", "supersedes"),
+)
 
 
 # ---------------------------------------------------------------- sending
@@ -71,18 +74,30 @@ def search_answer(
     """The results within the budget: the best in full, the others as snippets."""
     whole = wire.response_facts(response)
     several = len({result.item.namespace for result in response.results}) > 1
-    said = {name: whole[name] for name in ("degraded", "notes", "time_window") if whole.get(name)}
-    frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
-    frame |= page
+    frame: dict[str, Json] = {**(whole if explain else _brief(response, whole)), **page}
     for asked in ("applied_filters", "query"):
         if asked in frame and tokens(wire.compact(frame)) > budget // 2:
             del frame[asked]
     forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
-    kept = within(frame, "results", forms, budget)
-    if missing := len(results) - len(kept):
-        note = f"{missing} more results did not fit into max_tokens"
-        frame["notes"] = [*whole["notes"], note]
-    return {**frame, "results": kept}
+    said = frame.pop("notes", [])
+    kept = within({**frame, "notes": [*said, *_cut_notes(len(forms), len(forms))]}, "results", forms, budget)
+    shorter = sum(form != each[-1] for form, each in zip(kept, forms, strict=False))
+    notes = [*said, *_cut_notes(len(forms) - len(kept), shorter)]
+    return {**frame, **({"notes": notes} if notes or explain else {}), "results": kept}
+
+
+def _cut_notes(dropped: int, shorter: int) -> list[str]:
+    counts = {"more results did not fit into": dropped, "results were shortened to fit into": shorter}
+    return [f"{count} {what} max_tokens" for what, count in counts.items() if count]
+
+
+def _brief(response: SearchResponse, whole: Mapping[str, Json]) -> dict[str, Json]:
+    """The fields of a response that every answer has, without those that are empty or 0."""
+    weights = {name: _rounded(weight) for name, weight in response.applied_weights.items() if weight}
+    counts = {name: whole[name] for name in whole if name.endswith("_results_count") and whole[name]}
+    said = {name: whole[name] for name in ("matched_keywords", "degraded", "notes", "time_window") if whole.get(name)}
+    facts = {"status": "success", "query_type": response.plan.query_type, "applied_weights": weights, **counts}
+    return {**facts, "confidence": _rounded(response.confidence), **said}
 
 
 def _result_forms(result: Result, *, several: bool) -> list[Form]:
@@ -93,21 +108,35 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
         **_name(item),
         "score": _rounded(result.score),
         "confidence": _rounded(result.confidence),
+        **_dates(item),
         **({"outside_window": True} if result.outside_window else {}),
-        **({} if item.superseded_at is None else {"superseded_at": wire.time_json(item.superseded_at)}),
         **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
     }
-    if not item.text:
-        return [bare]
-    full = {**bare, "content": item.text}
+    fact = {"subject": item.subject, "attribute": item.attribute, "source_ids": list(item.source_ids)}
+    more = {**bare, **_filled(fact)}
+    full = {**more, "content": item.text} if item.text else more
     if len(item.text) <= len(result.snippet):
         return [bare, full]
     return [
         bare,
-        {**bare, "snippet": result.excerpt(_SHORT_SNIPPET)},
-        {**bare, "snippet": result.snippet},
+        {**more, "snippet": result.excerpt(_SHORT_SNIPPET)},
+        {**more, "snippet": result.snippet},
         full,
     ]
+
+
+def _dates(item: Item) -> Form:
+    """The day of an item, and the days that say more about it than that."""
+    times = {
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+        "occurred_at": item.occurred_at,
+        "superseded_at": item.superseded_at,
+    }
+    days = {name: time.date().isoformat() for name, time in times.items() if time is not None}
+    return {
+        name: day for name, day in days.items() if name in ("created_at", "superseded_at") or day != days["created_at"]
+    }
 
 
 def _explained_forms(result: Result) -> list[Form]:
@@ -140,7 +169,9 @@ def stored_form(item: Item) -> Form:
 def listed_forms(item: Item) -> list[Form]:
     bare = {"id": item.id, **_name(item)}
     created = wire.time_json(item.created_at.replace(microsecond=0))
-    known = _filled({**bare, "key": item.key, "kind": item.kind, "tags": list(item.tags), "created_at": created})
+    fact = {"subject": item.subject, "attribute": item.attribute}
+    labels = {"key": item.key, "kind": item.kind, "tags": list(item.tags)}
+    known = _filled({**bare, **labels, **fact, "created_at": created})
     full = _filled({**known, "content": item.text})
     beginning = item.text[:_BEGINNING_CHARACTERS]
     return [bare, known, full] if beginning == item.text else [bare, known, {**known, "snippet": beginning + "…"}, full]
@@ -200,7 +231,8 @@ def status_form(status: Mapping[str, Json]) -> dict[str, Json]:
 
 def _name(item: Item) -> Form:
     title = item.title if len(item.title) <= _TITLE_CHARACTERS else item.title[:_TITLE_CHARACTERS] + "…"
-    return {**({"title": title} if title else {}), **({"file": item.location} if item.location else {})}
+    place = {name: item.metadata.get(name) for name in ("line", "page") if item.path is not None}
+    return _filled({"title": title, "file_path": item.path, **place})
 
 
 def _filled(form: Mapping[str, Json]) -> Form:
