@@ -15,9 +15,10 @@ from engine_support import WordEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fourfold.errors import FourfoldError
+from fourfold.errors import FourfoldError, InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import NewItem
+from fourfold.storage.record_reader import accepted
 
 _MEMORY = Path("/dev/shm")
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -128,6 +129,14 @@ def _try(export: list[Any], changes: list[Any]) -> str:
         return "not an export"  # it would be imported as plain rows
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
         return _outcome(Path(name), content)
+
+
+@pytest.mark.spec("B9")
+def test_an_edge_without_a_source_is_refused() -> None:
+    namespace = {"type": "namespace", "name": "default", "fingerprint": None, "dimension": None}
+    edge = {"type": "edge", "namespace": "default", "relation": "likes", "target": 1, "weight": 1.0}
+    with pytest.raises(InvalidItem, match="the fields 'source' are missing"):
+        list(accepted([namespace, edge]))
 
 
 @pytest.mark.spec("B9")

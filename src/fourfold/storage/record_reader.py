@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -104,7 +104,7 @@ class RecordReader:
             raise InvalidItem(f"{_shown(kind, record)} cannot be read ({error})", _REMEDY) from error
 
     def _check_frame(self, kind: str, record: Record) -> None:
-        if differing := _differing(record, _FIELDS[kind]):
+        if differing := _differing(record, _FIELDS[kind], {"source"} if kind == "edge" else ()):
             raise _wrong(f"the fields {', '.join(map(repr, differing))} are missing or unknown")
         if kind == "namespace":
             namespace = record["name"]
@@ -238,9 +238,9 @@ class RecordReader:
 # ---------------------------------------------------------------- single values
 
 
-def _differing(record: Record, fields: frozenset[str]) -> list[str]:
-    """Fields that are missing or unknown."""
-    return sorted((record.keys() ^ fields) - (_OPTIONAL & fields - record.keys()))
+def _differing(record: Record, fields: frozenset[str], required: Collection[str] = ()) -> list[str]:
+    """Fields that are missing or unknown. `required`: those that only other kinds of records may lack."""
+    return sorted((record.keys() ^ fields) - ((_OPTIONAL & fields).difference(required) - record.keys()))
 
 
 def _checked_item(record: Record) -> NewItem:
