@@ -231,6 +231,29 @@ def test_retrieval_variables_set_the_wiki_preset() -> None:
     assert settings.top_k is None
 
 
+@pytest.mark.spec("S2.3")
+@pytest.mark.parametrize(
+    ("variable", "weights"),
+    [
+        ("RETRIEVAL_VECTOR_WEIGHT", {"semantic": 0.7, "keyword": 0.3}),
+        ("RETRIEVAL_BM25_WEIGHT", {"semantic": 0.3, "keyword": 0.7}),
+    ],
+)
+def test_one_weight_alone_leaves_the_other_the_rest(variable: str, weights: dict[str, float], tmp_path: Path) -> None:
+    loaded = load({}, {variable: "0.7"}, None)
+    assert loaded.settings.plan.wiki_weights == weights
+    assert f"rest of {variable.lower()}" in loaded.origins.values()
+    assert from_file(tmp_path, f"{variable.lower()}: 0.7\n").settings.plan.wiki_weights == weights
+
+
+@pytest.mark.spec("S4.3", "S4.4")
+def test_old_weights_in_the_file_leave_the_graph_its_own(tmp_path: Path) -> None:
+    text = "hybrid_search_weights: {semantic: 0.7, keyword: 0.3}\nretrieval_vector_weight: 1\n"
+    plan = from_file(tmp_path, text).settings.plan
+    assert plan.insights_weights == pytest.approx({"semantic": 0.56, "keyword": 0.24, "graph": 0.2})
+    assert plan.wiki_weights == {"semantic": 1, "keyword": 0}
+
+
 @pytest.mark.spec("S5.3")
 @pytest.mark.spec("S5.5")
 def test_alpha_and_decay_set_the_memories_preset(tmp_path: Path) -> None:

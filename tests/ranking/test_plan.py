@@ -200,14 +200,16 @@ def test_callers_weights_replace_those_of_the_preset_and_choose_the_retrievers(p
 
 @pytest.mark.spec("S4.3")
 @pytest.mark.spec("S4.4")
-def test_callers_weights_replace_routing_and_only_insights_completes_a_pair():
+def test_callers_weights_replace_routing_and_a_pair_is_completed_by_the_graph():
     pair = {"semantic": 0.7, "keyword": 0.3}
     completed = plan(RELATIONAL, preset="insights", weights=pair)
     assert weights_of(completed) == pytest.approx({"semantic": 0.56, "keyword": 0.24, "graph": 0.2})
     assert completed.query_type == "relational"
     configured = PlanSettings(insights_weights={"semantic": 0.4, "graph": 0.4})
     assert weights_of(plan(preset="insights", weights=pair, settings=configured))["graph"] == 0.4
+    assert weights_of(plan(preset="auto", weights=pair)) == weights_of(completed)
     assert weights_of(plan(preset="wiki", weights=pair)) == pair
+    assert weights_of(plan(preset="auto", weights=pair, only=["semantic", "keyword"])) == pair
 
 
 @pytest.mark.spec("S5.3")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.ranking.fusion import scaled_to_one
-from fourfold.ranking.presets import check_weights, complete_for_insights, configured_weights
+from fourfold.ranking.presets import check_weights, complete_pair, configured_weights
 
 NO_WEIGHT = {"semantic": 0.0, "keyword": 0.0, "graph": 0.0, "tags": 0.0}
 
@@ -61,26 +61,26 @@ def test_a_missing_weight_is_zero(weights):
 
 @pytest.mark.spec("S4.4")
 def test_a_pair_of_weights_is_completed_by_the_graph():
-    completed = complete_for_insights({"semantic": 0.7, "keyword": 0.3}, graph=0.2)
+    completed = complete_pair({"semantic": 0.7, "keyword": 0.3}, graph=0.2)
     assert completed == pytest.approx({"semantic": 0.56, "keyword": 0.24, "graph": 0.2, "tags": 0.0}, abs=1e-12)
 
 
 @pytest.mark.spec("S4.4")
 @pytest.mark.parametrize("weights", [{"semantic": 1.0}, {"semantic": 0.5, "keyword": 0.3, "graph": 0.2}])
 def test_only_the_exact_pair_is_completed(weights):
-    assert complete_for_insights(weights, graph=0.2) == {**NO_WEIGHT, **weights}
+    assert complete_pair(weights, graph=0.2) == {**NO_WEIGHT, **weights}
 
 
 @pytest.mark.spec("S4.4")
 def test_a_pair_with_a_wrong_sum_is_rejected():
     with pytest.raises(InvalidWeights, match=r"sum to 0\.8"):
-        complete_for_insights({"semantic": 0.6, "keyword": 0.2}, graph=0.2)
+        complete_pair({"semantic": 0.6, "keyword": 0.2}, graph=0.2)
 
 
 @pytest.mark.spec("S4.4")
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_completed_weights_are_valid(semantic, graph):
-    completed = complete_for_insights({"semantic": semantic, "keyword": 1 - semantic}, graph)
+    completed = complete_pair({"semantic": semantic, "keyword": 1 - semantic}, graph)
     assert check_weights(completed) == completed
 
 

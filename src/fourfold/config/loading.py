@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fourfold import addresses
 from fourfold.config.presets_file import default_presets_file, read_presets
-from fourfold.config.settings import SETTINGS, Given, Settings, plan_settings
+from fourfold.config.settings import SETTINGS, Given, Settings, completed_weights, plan_settings
 from fourfold.errors import InvalidSetting
 from fourfold.ranking.presets import PRESETS, TUNED_PRESET
 
@@ -49,6 +49,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: P
     """Raises InvalidSetting that names the place: the flag, the variable, or the line of the file."""
     written = _read_file(config_file)
     given = {name: _given(name, flags, environ, written) for name in SETTINGS}
+    given |= completed_weights(given)
     own = {item.name: given[item.name].value for item in fields(Settings) if item.name in given}
     tuned = {name: preset.tuning for name, preset in read_presets(presets_file(own["presets_file"])).items()}
     _check_preset(given["preset"], tuned)

@@ -21,6 +21,7 @@ from fourfold.ranking.presets import (
     PlanSettings,
     RoutingConfig,
     check_weights,
+    complete_pair,
 )
 from fourfold.retrieval import Recency
 from fourfold.text.secrets import SecretMode
@@ -52,7 +53,7 @@ class Setting(NamedTuple):
 class Given(NamedTuple):
     value: Any
     origin: str
-    """One of: flag, environment NAME, file PATH:LINE, preset NAME, default."""
+    """One of: flag, environment NAME, file PATH:LINE, preset NAME, default, rest of NAME."""
 
 
 def whole(high: int) -> Kind:
@@ -159,6 +160,36 @@ INHERITED: Final[Mapping[str, Setting]] = {
     f"{_ROUTING}keywords.en": Setting(WORDS, RELATIONAL_EN, "insights"),
     **_weights(f"{_ROUTING}weights", RELATIONAL_WEIGHTS),
 }
+
+
+def completed_weights(given: Mapping[str, Given]) -> dict[str, Given]:
+    """The weights that follow from those that are set, if a part is."""
+    return {**_rest_for_wiki(given), **_beside_graph(given)}
+
+
+def _rest_for_wiki(given: Mapping[str, Given]) -> dict[str, Given]:
+    """One weight alone leaves the rest to the other."""
+    names = list(_WIKI_WEIGHTS.values())
+    return {
+        other: Given(round(1 - given[name].value, 12), f"rest of {name}")
+        for name, other in (names, names[::-1])
+        if _is_set(given[name]) and not _is_set(given[other])
+    }
+
+
+def _beside_graph(given: Mapping[str, Given]) -> dict[str, Given]:
+    """A pair of old weights leaves the graph its own, and shares the rest."""
+    pair = {name: given[f"hybrid_search_weights.{name}"] for name in ("semantic", "keyword")}
+    graph = given["hybrid_search_weights.graph"]
+    weights = {name: each.value for name, each in pair.items()}
+    if _is_set(graph) or not all(map(_is_set, pair.values())) or not math.isclose(sum(weights.values()), 1):
+        return {}
+    completed = complete_pair(weights, graph.value)
+    return {f"hybrid_search_weights.{name}": Given(completed[name], each.origin) for name, each in pair.items()}
+
+
+def _is_set(given: Given) -> bool:
+    return not given.origin.startswith("preset ")
 
 
 def plan_settings(given: Mapping[str, Given]) -> PlanSettings:

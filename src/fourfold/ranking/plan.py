@@ -29,7 +29,7 @@ from fourfold.ranking.presets import (
     adaptive_alpha,
     alpha_weights,
     check_weights,
-    complete_for_insights,
+    complete_pair,
     is_alpha,
 )
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
@@ -109,7 +109,7 @@ def _weights(
 ) -> Mapping[str, float] | None:
     """The caller's weights, else the preset's for the retrievers in `only`; None: `auto` chooses per query."""
     if request.weights is not None:
-        return _callers_weights(request.weights, preset, settings)
+        return _callers_weights(request, request.weights, preset, settings)
     if request.only is None:
         return default
     kept = _kept(request.only, preset)
@@ -120,9 +120,12 @@ def _weights(
     return scaled_to_one(default, kept)
 
 
-def _callers_weights(weights: Mapping[str, float], preset: Preset, settings: PlanSettings) -> dict[str, float]:
-    if preset.name == "insights":
-        return complete_for_insights(weights, settings.insights_weights["graph"])
+def _callers_weights(
+    request: PlanRequest, weights: Mapping[str, float], preset: Preset, settings: PlanSettings
+) -> dict[str, float]:
+    """A pair of just semantic and keyword is completed where the preset has a graph that the caller did not exclude."""
+    if preset.name in ("insights", "auto") and (request.only is None or "graph" in request.only):
+        return complete_pair(weights, settings.insights_weights["graph"])
     return check_weights(weights)
 
 

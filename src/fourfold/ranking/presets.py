@@ -32,7 +32,7 @@ def check_weights(weights: object) -> dict[str, float]:
     return {name: checked.get(name, 0.0) for name in RETRIEVERS}
 
 
-def complete_for_insights(weights: object, graph: float) -> dict[str, float]:
+def complete_pair(weights: object, graph: float) -> dict[str, float]:
     """Add the configured `graph` weight to a pair of just semantic and keyword, which share the rest."""
     checked = check_weights(weights)
     if set(cast("Mapping[str, float]", weights)) != {"semantic", "keyword"}:
