@@ -208,7 +208,7 @@ class Content:
     @cached_property
     def terms(self) -> dict[int, Counter[str]]:
         """By item: its analysed terms with their frequencies."""
-        return {id: Counter(analyse_item(item.title, item.text, item.language)) for id, item in self.items.items()}
+        return {id: Counter(analyse_item(_titled(item), item.text, item.language)) for id, item in self.items.items()}
 
     @cached_property
     def uses(self) -> Counter[str]:
@@ -684,3 +684,8 @@ def _cosine_values(scores: Any, background: Background | None, weight: float, gr
     below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
     base = weight * BELOW_AVERAGE + grid
     return ((scores - average) * np.where(scores >= average, above, below) + base) - grid
+
+
+def _titled(item: Item) -> str:
+    """The title with the fact that the item states, which keyword search reads with it."""
+    return " ".join(filter(None, (item.title, item.subject, item.attribute)))

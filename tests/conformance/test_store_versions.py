@@ -410,3 +410,13 @@ def test_the_present_values_of_200_facts_rank_first_without_stale_ones(kind, fol
             if number % 10 == 0:
                 shown = memory.search(asked, history=True).results
                 assert {each.item.text.split()[3] for each in shown[:3]} == {f"{town}," for town in TOWNS}
+
+
+def test_the_words_of_a_fact_are_found_and_follow_its_changes(store):
+    fact = {"subject": "Heron", "attribute": "database"}
+    (old,) = add(store, item("We run on SQLite", key="db", **fact))
+    assert search(store, "keyword", "heron database") == [old]
+    add(store, item("We run on SQLite", key="db", subject="Gulls", attribute="database"), now=LATER)
+    assert search(store, "keyword", "heron") == []
+    assert search(store, "keyword", "gulls database")[0] == old
+    assert store.check() == []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
 
 TextRow: TypeAlias = tuple[int, str, str, str]
-"""(id, title, text, language) of an item."""
+"""(id, title, text, language) of an item as keyword search reads it: the fact that it states is part of its title."""
 
 
 class Change(IntFlag):

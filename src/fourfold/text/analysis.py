@@ -13,7 +13,7 @@ from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
 from fourfold.text.language import detect
 from fourfold.text.stems import stem, stop_words
 
-ANALYSER_VERSION = "4"
+ANALYSER_VERSION = "5"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""
 
 TERM_LENGTH = 64

@@ -155,7 +155,7 @@ class Tools:
         title: Annotated[str, Field(description="A short name. Memories that mention it become linked.")] = "",
         tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
         kind: Annotated[str | None, Field(description="Such as fact, decision, preference, procedure.")] = None,
-        key: Annotated[str | None, Field(description="Your own id. Storing under it again replaces.")] = None,
+        key: Annotated[str | None, Field(description="Your own id. Storing under it again replaces the text.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         source_ids: Sources = None,
         *,
@@ -165,8 +165,9 @@ class Tools:
         embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
         memory: "AsyncMemory",
     ) -> CallToolResult:
-        """Store one fact, decision, preference or procedure that will matter later. The same text again gives the same
-        memory. Do not store secrets or what is only needed now.
+        """Store one fact, decision, preference or procedure that will matter later. A new value with the same subject
+        and attribute supersedes the old one, which history shows. The same text again gives the same memory. Do not
+        store secrets or what is only needed now.
         """
         fields = {"text": content, "title": title, "tags": tags, "kind": kind, "key": key, "metadata": metadata}
         fields |= {"source_ids": source_ids, "created_at": created_at, "language": language, "vector": embedding}
@@ -260,7 +261,7 @@ class Tools:
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
-        """Change one memory. Use it when something stored is no longer right."""
+        """Correct one memory that was stored wrongly. If a fact has changed, store its new value instead."""
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
         if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
             raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")

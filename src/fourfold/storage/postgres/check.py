@@ -13,6 +13,7 @@ from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql import counters
 from fourfold.storage.sql.counters import Counted
 from fourfold.storage.sql.namespaces import status as namespace_status
+from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _PAGE_TEXTS = 1000
@@ -40,7 +41,7 @@ def check(db: Db) -> Iterator[str]:
 def _texts(db: Db, ns: int) -> Iterator[list[Text]]:
     after = 0
     while True:
-        sql = "SELECT id, title, text, language FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"
+        sql = f"SELECT {TEXT_ROW} FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608  (constants)
         page = [Text(*row) for row in db.rows(sql, ns, after, _PAGE_TEXTS)]
         if not page:
             return

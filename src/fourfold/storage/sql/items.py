@@ -22,7 +22,7 @@ from fourfold.storage.codec import dumps, micros, optional_micros, optional_mome
 from fourfold.storage.sql import ids
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.namespaces import Namespace
-from fourfold.storage.sql.rows import Row, column, folded, load, name_of, new_row
+from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_row
 from fourfold.storage.sql.versions import SavedVersions, is_replaced
 from fourfold.storage.values import GIVEN_SPACE, MadeVectors, Place, arranged
 
@@ -205,7 +205,7 @@ class ItemTable(ABC, Generic[D, N]):
 
     def forget(self, items: Sequence[int]) -> int:
         """Removes items with everything that belongs to them; returns how many existed."""
-        sql = f"SELECT id, title, text, language FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
+        sql = f"SELECT {TEXT_ROW} FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
         gone: list[TextRow] = self.db.rows(sql, self.ns.id, self.db.ids(items)) if items else []
         if gone:
             ids = [item for item, *_ in gone]

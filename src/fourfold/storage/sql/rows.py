@@ -30,6 +30,8 @@ _COLUMNS = (
 )
 _TIMES = tuple((name, column.holds == "time") for name, column in OPTIONAL.items())
 _PAGE_ITEMS = 500
+TEXT_ROW = "id, title || coalesce(' ' || subject, '') || coalesce(' ' || attribute, ''), text, language"
+"""The columns of a `TextRow`."""
 
 # ---------------------------------------------------------------- rows in memory
 
@@ -73,8 +75,8 @@ class Row:
 
     @property
     def is_retold(self) -> bool:
-        """Whether title, text or language are new."""
-        return self.before is None or self.before.language != self.language or self.is_reworded
+        """Whether what the keyword index reads is new."""
+        return self.before is None or self.before.as_text != self.as_text
 
     @property
     def is_reworded(self) -> bool:
@@ -88,7 +90,8 @@ class Row:
 
     @property
     def as_text(self) -> TextRow:
-        return self.id, self.title, self.text, self.language
+        fact = [f" {said}" for said in (self.subject, self.attribute) if said is not None]
+        return self.id, "".join([self.title, *fact]), self.text, self.language
 
     def as_item(self, namespace: str) -> Item:
         return Item(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.index.source import Change, TextRow
 from fourfold.scheduling import paced
+from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.storage.sqlite import vectors
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
@@ -47,9 +48,9 @@ def prune(db: Connection, ns: int, last: int) -> None:
     db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (last, ns))
 
 
-def texts(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
-    """(id, title, text, language) of the items that exist, in the order of their ids."""
-    sql = f"SELECT id, title, text, language FROM items WHERE id {db.any_id} ORDER BY id"  # noqa: S608  (constants)
+def texts(db: Connection, ids: Sequence[int]) -> Iterator[TextRow]:
+    """Those of the items that exist, in the order of their ids."""
+    sql = f"SELECT {TEXT_ROW} FROM items WHERE id {db.any_id} ORDER BY id"  # noqa: S608  (constants)
     return paced(db.stream(sql, db.ids(ids)))
 
 
