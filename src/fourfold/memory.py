@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from fourfold import addresses
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
-from fourfold.embed.vectors import check_vector
+from fourfold.embed.vectors import check_dimension, check_vector
 from fourfold.engine import keyed
 from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import Progress
@@ -24,7 +24,7 @@ from fourfold.engine.scope import CURRENT, View, window_of
 from fourfold.engine.search import Why
 from fourfold.engine.version_methods import VersionMethods
 from fourfold.errors import InvalidQuery, RequestError
-from fourfold.model import NO_FILTERS, GivenFilters, Json
+from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem
 from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest
 from fourfold.retrieval import SearchResponse
@@ -250,20 +250,47 @@ class Memory(VersionMethods, GraphMethods):
                 opened.close()
 
     def import_file(
-        self, source: str | Path, progress: Progress | None = None, *, namespace: str | None = None
+        self,
+        source: str | Path,
+        progress: Progress | None = None,
+        *,
+        namespace: str | None = None,
+        skip: Callable[[str], None] | None = None,
     ) -> dict[str, int]:
         """Imports an export, or rows {"text", "key"?, "title"?, ...}; returns counts by kind.
 
         An export fills an empty store; with `namespace`, an export of one namespace fills this one, if it is empty.
+        One invalid row refuses all of them, unless `skip` is given: it is told of each, and the others are stored.
         """
-        from fourfold.storage.exchange import import_file
+        from fourfold.storage.exchange import RowRules, import_file
 
         with self._maintenance.writing(self.namespace):
             into = None if namespace is None else rules.name(namespace, "namespace")
-            counts = import_file(keyed.Batches(self), _file(source), progress, into, self._secrets.record)
+            rows = RowRules(self._row_check(), skip)
+            counts = import_file(keyed.Batches(self), _file(source), progress, into, self._secrets.record, rows)
         with self._writing() as tx:
             keyed.done(tx, [counts.get(kind, 0) for kind in keyed.IMPORTED])
         return counts
+
+    def _row_check(self) -> Callable[[NewItem], None]:
+        """Refuses what `add_many` would refuse: secrets, and vectors of another dimension than those before them."""
+        dimension: int | None = None
+
+        def check(item: NewItem) -> None:
+            nonlocal dimension
+            self._secrets.items([item])
+            if item.vector is not None:
+                dimension = dimension or self._dimension() or len(item.vector)
+                check_dimension(len(item.vector), dimension)
+
+        return check
+
+    def _dimension(self) -> int | None:
+        """The dimension that vectors of callers must have; None if any may be the first."""
+        if self._embedding is not None:
+            return self._embedding.space().dimension
+        with self._reading() as snapshot:
+            return None if snapshot.space is None else snapshot.space.dimension
 
 
 def _file(path: str | Path) -> Path:

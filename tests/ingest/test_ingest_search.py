@@ -150,3 +150,16 @@ def test_file_names_are_recognised_in_queries() -> None:
     assert list(file_names("\0\ud800a.md")) == ["a.md"]
     assert file_names("\0\ud800") == {}
     assert len(file_names("word.md " * 1000)) < 700
+
+
+@pytest.mark.spec("S3.6", "B3")
+def test_a_search_for_a_skipped_file_says_why_it_is_not_indexed(filled: Memory, tree: Path) -> None:
+    with filled as memory:
+        (tree / "plan.md").write_bytes(bytes(range(256)) * 9)
+        memory.index_folders([tree])
+        notes = memory.search("what does plan.md say").notes
+        assert notes == (f"{(tree / 'plan.md').as_posix()} is not indexed: no text in a known encoding",)
+        assert memory.search("what does setup.md say").notes == ()
+        write(tree, {"plan.md": "We will lay cables"})
+        memory.index_folders([tree])
+        assert memory.search("what does plan.md say").notes == ()

@@ -11,6 +11,7 @@ import pytest
 from concurrently import results
 from engine_support import NOTES, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
+from fourfold.config import Settings
 from fourfold.errors import (
     DamagedStore,
     FourfoldError,
@@ -323,17 +324,19 @@ BAD_ROWS = {
 
 @pytest.mark.spec("B9", "S1.8")
 @pytest.mark.parametrize("name", BAD_ROWS)
-def test_a_broken_line_names_its_line_and_the_rows_before_it_are_stored(
-    opened: Opener, tmp_path: Path, name: str
-) -> None:
+def test_a_broken_line_names_its_line_and_is_skipped_on_request_only(opened: Opener, tmp_path: Path, name: str) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "one"}\n\n{"text": "two"}\n' + BAD_ROWS[name] + '\n{"text": "three"}\n')
     memory = opened()
     with pytest.raises(RequestError) as raised:
         memory.import_file(file)
     assert "rows.jsonl:4: " in raised.value.message
-    assert raised.value.remedy
-    assert [item.text for item in memory.list()] == ["two", "one"]
+    assert "nothing is stored" in raised.value.remedy
+    assert memory.list() == []
+    skipped: list[str] = []
+    assert memory.import_file(file, skip=skipped.append) == {"item": 3}
+    assert skipped == [raised.value.message]
+    assert [item.text for item in memory.list()] == ["three", "two", "one"]
 
 
 @pytest.mark.spec("B9", "S1.6")
@@ -341,9 +344,25 @@ def test_vectors_of_the_wrong_dimension_name_their_lines(opened: Opener, tmp_pat
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "one", "embedding": [1, 0]}\n{"text": "two", "embedding": [1, 0, 0]}\n')
     memory = opened(embedder="none")
-    with pytest.raises(InvalidVector, match=r"rows\.jsonl:1-2: "):
+    with pytest.raises(InvalidVector, match=r"rows\.jsonl:2: "):
         memory.import_file(file)
     assert memory.count() == 0
+
+
+@pytest.mark.spec("B9")
+def test_a_row_that_the_store_refuses_is_known_before_anything_is_stored(opened: Opener, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [f'{{"text": "note {number}"}}' for number in range(1500)]
+    file.write_text("\n".join([*rows, '{"text": "key AKIAIOSFODNN7EXAMPLF"}', '{"text": ""}', rows[0]]))
+    memory = opened(settings=Settings(secrets="refuse"))
+    with pytest.raises(RequestError, match=r"rows\.jsonl:1501: .*") as raised:
+        memory.import_file(file)
+    assert "2 rows are invalid" in raised.value.remedy
+    assert memory.count() == 0
+    skipped: list[str] = []
+    memory.import_file(file, skip=skipped.append)
+    assert [problem.split(": ")[0] for problem in skipped] == ["rows.jsonl:1501", "rows.jsonl:1502"]
+    assert memory.count() == 1500
 
 
 @pytest.mark.parametrize("name", [".", "nothing.jsonl"])

@@ -97,6 +97,9 @@ def import_file(
     file: FilePath,
     tool: Foreign = None,
     dry_run: Annotated[bool, option("--dry-run", help="With --from: only report what would be stored.")] = False,
+    skip_invalid: Annotated[
+        bool, option("--skip-invalid", help="List invalid rows, and store the others; otherwise one refuses all.")
+    ] = False,
     wait: WaitFlag = None,
 ) -> None:
     from fourfold.cli.render import progress_bar
@@ -109,9 +112,13 @@ def import_file(
     _must_exist(file)
     with open_memory(create=True) as memory:
         with progress_bar("import", in_bytes=True) as progress:
-            counts = memory.import_file(file, progress=progress)
+            skipped: list[str] = []
+            skip = skipped.append if skip_invalid else None
+            counts = memory.import_file(file, progress=progress, skip=skip)
+        for problem in skipped:
+            warn(f"skipped {one_line(problem)}")
         finish_vectors(memory, wait)
-    say(f"imported {_listed(counts)}")
+    say(f"imported {_listed(counts)}" + (f", skipped {_listed({'row': len(skipped)})}" if skipped else ""))
 
 
 def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:

@@ -97,11 +97,13 @@ Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
 
 
 def name_files(snapshot: Snapshot, query: Query, found: Found) -> Found:
-    """Ranks the chunks of a file that the query names first."""
+    """Ranks the chunks of a file that the query names first; a note says why one that was skipped has none."""
     if found.plan.preset not in FILE_NAME_PRESETS or not snapshot.has_files:
         return found
     if not (spelled := file_names(query.text)):
         return found
+    skipped = snapshot.rows.skipped_files(list(spelled))
+    found = replace(found, notes=(*found.notes, *(f"{path} is not indexed: {why}" for path, why in skipped)))
     named = snapshot.rows.named_chunks(list(spelled), query.filters)
     if not named:
         return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -35,6 +36,16 @@ class Importer(Protocol):
     def store(self) -> Store: ...
 
     def add_many(self, items: Sequence[NewItem]) -> Sized: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What an import does with rows, beside storing them."""
+
+    check: Callable[[NewItem], None]
+    """Raises RequestError for a row that the store would refuse."""
+    skip: Callable[[str], None] | None
+    """Is told of each invalid row, which is then left out; None: one invalid row refuses all of them."""
 
 
 def export_file(store: Store, target: Path, namespace: str | None = None) -> dict[str, int]:
@@ -70,17 +81,21 @@ def import_file(
     memory: Importer,
     source: Path,
     progress: Progress | None,
-    namespace: str | None = None,
-    protect: Callable[[Record], Record] = lambda record: record,
+    namespace: str | None,
+    protect: Callable[[Record], Record],
+    rows: RowRules,
 ) -> dict[str, int]:
     """Loads an export into an empty store, or of one namespace into `namespace`; adds rows, batch by batch.
 
     `protect` converts each record of an export before it is stored.
     """
     lines = Lines(source)
-    first = next(iter(lines), None)
+    try:
+        first = next(iter(lines), None)
+    except InvalidItem:
+        first = None  # the first row is invalid; so is an export without its header
     if first is None or first[1].get("type") != HEADER["type"]:
-        return _import_rows(memory, lines, progress)
+        return _import_rows(memory, lines, progress, rows)
     if first[1].get("format") != HEADER["format"]:
         found, known = first[1].get("format"), HEADER["format"]
         raise NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold")
@@ -114,32 +129,35 @@ def _import_export(
     return dict(counts)
 
 
-def _import_rows(memory: Importer, lines: Lines, progress: Progress | None) -> dict[str, int]:
+def _import_rows(memory: Importer, lines: Lines, progress: Progress | None, rows: RowRules) -> dict[str, int]:
+    """Reads the file twice: what is invalid is known before anything is stored."""
+    invalid = dict(_invalid_rows(lines, rows.check))
+    if invalid and rows.skip is None:
+        first = next(iter(invalid.values()))
+        more = f" ({len(invalid)} rows are invalid)" if len(invalid) > 1 else ""
+        remedy = f"{first.remedy}; nothing is stored{more}. --skip-invalid lists invalid rows and stores the others"
+        raise type(first)(first.message, remedy)
+    for error in invalid.values():
+        if rows.skip is not None:
+            rows.skip(error.message)
     count = 0
-    for batch, wrong in _batches(lines):
-        with lines.located(f"{batch[0][0]}-{batch[-1][0]}" if batch else ""):
-            count += len(memory.add_many([item for _, item in batch])) if batch else 0
-        if wrong is not None:
-            raise type(wrong)(wrong.message, f"{wrong.remedy}; the rows before it are stored") from wrong
+    valid = ((number, new_item(row)) for number, row in lines.objects(without=invalid))
+    while batch := list(islice(valid, _BATCH_ROWS)):
+        with lines.located(f"{batch[0][0]}-{batch[-1][0]}"):
+            count += len(memory.add_many([item for _, item in batch]))
         if progress is not None:
             progress(lines.read, lines.size)
     return {"item": count}
 
 
-def _batches(lines: Lines) -> Iterator[tuple[list[tuple[int, NewItem]], RequestError | None]]:
-    """Items with their line numbers; with the last batch, the error of the line after it."""
-    batch: list[tuple[int, NewItem]] = []
-    try:
-        with lines.located():
-            for number, row in lines:
-                batch.append((number, new_item(row)))
-                if len(batch) == _BATCH_ROWS:
-                    yield batch, None
-                    batch = []
-    except RequestError as error:
-        yield batch, error
-    else:
-        yield batch, None
+def _invalid_rows(lines: Lines, check: Callable[[NewItem], None]) -> Iterator[tuple[int, RequestError]]:
+    """Line numbers with errors that name them."""
+    for number, line in lines.filled():
+        try:
+            with lines.located():
+                check(new_item(_parsed(line)))
+        except RequestError as error:
+            yield number, error
 
 
 class Lines:
@@ -157,13 +175,21 @@ class Lines:
             raise self._unreadable(error) from error
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        return self.objects()
+
+    def objects(self, without: Collection[int] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+        """`without`: lines to leave out."""
+        return ((number, _parsed(line)) for number, line in self.filled() if number not in without)
+
+    def filled(self) -> Iterator[tuple[int, bytes]]:
+        """The lines that are not empty, with their numbers."""
         self.read = 0
         try:
             with self._source.open("rb") as file:
                 for self.number, line in enumerate(file, 1):
                     self.read += len(line)
                     if line.strip():
-                        yield self.number, _parsed(line)
+                        yield self.number, line
         except OSError as error:
             raise self._unreadable(error) from error
 

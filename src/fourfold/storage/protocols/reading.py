@@ -41,6 +41,10 @@ class Rows(Protocol):
         """(id, path) of chunks of known files with these folded names (after the last slash), in order; CANDIDATES."""
         ...
 
+    def skipped_files(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """(path, reason) of files with these folded names that could not be indexed, in order."""
+        ...
+
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
         """Every kind, language, or top-level key of metadata, with the number of items that have it.
 

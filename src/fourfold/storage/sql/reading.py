@@ -98,6 +98,11 @@ class ItemReader:
         )
         return db.rows(sql, self._at.number, db.texts(names), *bindings, CANDIDATES)
 
+    def skipped_files(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        db = self._at.db
+        sql = f"SELECT path, skipped FROM files WHERE ns = ? AND name {db.any_text} AND skipped <> '' ORDER BY path"  # noqa: S608  (constants)
+        return db.rows(sql, self._at.number, db.texts(names))
+
     def history(self, item: int) -> list[Item]:
         if not possible([item]):
             return []
