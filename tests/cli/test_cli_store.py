@@ -334,6 +334,20 @@ def test_import_takes_ids_as_keys(home: Path, cli: Cli) -> None:
 
 
 @pytest.mark.spec("B9")
+def test_invalid_rows_refuse_an_import_or_are_listed_and_skipped(home: Path, cli: Cli) -> None:
+    file = rows(home / "rows.jsonl", {"text": "first words"}, {"text": ""}, {"text": "third words"}, {"tags": 5})
+    refused = cli("import", file)
+    assert refused.code == 1
+    assert "rows.jsonl:2: " in refused.err
+    assert "2 rows are invalid" in refused.err
+    assert "--skip-invalid" in refused.err
+    done = cli("import", file, "--skip-invalid")
+    assert (done.code, done.out) == (0, "imported 2 items, skipped 2 rows\n")
+    assert "skipped rows.jsonl:2: " in done.err
+    assert "skipped rows.jsonl:4: " in done.err
+
+
+@pytest.mark.spec("B9")
 def test_export_and_import_give_the_same_store(home: Path, cli: Cli) -> None:
     add(cli, "words", "--key", "k", "--title", "Title", "--tag", "t")
     assert cli("graph", "edge", "Title", "uses", "Other").code == 0

@@ -91,6 +91,15 @@ async def test_a_result_has_only_what_an_agent_needs(tmp_path: Path) -> None:
         assert {"explanation", "fts_rank", "tags", "metadata", "created_at", "content"} <= set(full)
 
 
+@pytest.mark.spec("S1.3", "C5")
+async def test_scores_have_the_digits_that_tell_them_apart(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem("heron " * number + "river " * (40 - number)) for number in range(1, 21)])
+    async with serving(tmp_path) as client:
+        for given in ({"fusion": "rrf"}, {"fusion": "weighted"}, {}):
+            answer = await call(client, "hybrid_search", query_text="heron", top_k=20, **given)
+            assert len({each["score"] for each in answer["results"]}) == 20, given
+
+
 @pytest.mark.spec("S1.4", "S4.5", "C15")
 async def test_a_result_has_its_dates_fact_and_sources_as_far_as_it_has_any(tmp_path: Path) -> None:
     async with serving(tmp_path) as client:

@@ -182,7 +182,7 @@ def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
 # ---------------------------------------------------------------- every variant
 
 
-_HALVES: Final = {"semantic": 0.5, "keyword": 0.5}
+_HALVES: Final = {"semantic": 0.5, "keyword": 0.5, "graph": 0.0}
 
 VARIANTS: Final[tuple[Variant, ...]] = (
     *(Variant(name, {"preset": "auto", "only": (name,)}) for name in RETRIEVERS),

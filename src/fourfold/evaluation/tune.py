@@ -168,7 +168,7 @@ def _part(name: str, semantic: float) -> Callable[[float], Variant]:
 
 
 def _weighted(weights: dict[str, float]) -> Variant:
-    return Variant("weights", {"preset": "auto", "fusion": "auto", "weights": weights})
+    return Variant("weights", {"preset": "auto", "fusion": "auto", "weights": {"graph": 0.0, **weights}})
 
 
 def preset_grid(bench: Bench, preset: str, fusion: str | None, progress: Progress | None = None) -> Grid:

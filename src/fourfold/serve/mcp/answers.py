@@ -27,6 +27,8 @@ _TITLE_CHARACTERS: Final = 200
 _SHORT_SNIPPET: Final = 80
 _BEGINNING_CHARACTERS: Final = 240
 _DIGITS: Final = 3
+_MOST_DIGITS: Final = 9
+"""Of a score."""
 _COPIES: Final = 3
 """Other files with the same text that are named."""
 _ECHOED: Final = (
@@ -78,7 +80,10 @@ def search_answer(
     for asked in ("applied_filters", "query"):
         if asked in frame and tokens(wire.compact(frame)) > budget // 2:
             del frame[asked]
-    forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
+    digits = _digits([result.score for result in results])
+    forms = [
+        _explained_forms(result) if explain else _result_forms(result, digits, several=several) for result in results
+    ]
     said = frame.pop("notes", [])
     kept = within({**frame, "notes": [*said, *_cut_notes(len(forms), len(forms))]}, "results", forms, budget)
     shorter = sum(form != each[-1] for form, each in zip(kept, forms, strict=False))
@@ -100,13 +105,20 @@ def _brief(response: SearchResponse, whole: Mapping[str, Json]) -> dict[str, Jso
     return {**facts, "confidence": _rounded(response.confidence), **said}
 
 
-def _result_forms(result: Result, *, several: bool) -> list[Form]:
+def _digits(scores: Sequence[float]) -> int:
+    """The digits by which different scores differ, as far as they differ at all."""
+    distinct = len({round(score, _MOST_DIGITS) for score in scores})
+    tried = range(_DIGITS, _MOST_DIGITS)
+    return next((digits for digits in tried if len({round(each, digits) for each in scores}) == distinct), _MOST_DIGITS)
+
+
+def _result_forms(result: Result, digits: int, *, several: bool) -> list[Form]:
     item = result.item
     bare = {
         "id": item.id,
         **({"namespace": item.namespace} if several else {}),
         **_name(item),
-        "score": _rounded(result.score),
+        "score": round(result.score, digits),
         "confidence": _rounded(result.confidence),
         **_dates(item),
         **({"outside_window": True} if result.outside_window else {}),

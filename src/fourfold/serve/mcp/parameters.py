@@ -189,4 +189,4 @@ def _refuse_twice(given: Mapping[str, Any], alias: str, name: str) -> None:
 def _shares(fts_weight: object) -> dict[str, float]:
     if isinstance(fts_weight, bool) or not isinstance(fts_weight, int | float) or not 0 <= fts_weight <= 1:
         raise InvalidQuery(f"fts_weight is {fts_weight!r}", "It is a number from 0 to 1, the share of keyword search")
-    return {"keyword": fts_weight, "semantic": 1 - fts_weight}
+    return {"keyword": fts_weight, "semantic": 1 - fts_weight, "graph": 0.0}

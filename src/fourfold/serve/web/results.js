@@ -35,7 +35,10 @@ export function bar(lines, factor, best) {
   return el('span', { class: 'bar', 'aria-hidden': 'true' }, parts);
 }
 
-/** The lines that sum to a score, in full precision. @param {Line[]} lines @param {[string, number][]} factors @param {number} score */
+/** A number with four digits, and all of them on hover. @param {number} number @param {'span' | 'strong'} [tag] */
+const hovered = (number, tag = 'span') => el(tag, { title: String(number) }, short(number));
+
+/** The lines that sum to a score. @param {Line[]} lines @param {[string, number][]} factors @param {number} score */
 export function exact(lines, factors, score) {
   const raws = /** @type {Record<string, string>} */ (RETRIEVERS);
   const rows = lines.map((line) => [
@@ -44,12 +47,12 @@ export function exact(lines, factors, score) {
     line.raw === null ? '–' : `${raws[line.source] ?? 'score'} ${short(line.raw)}`,
     short(line.weight),
     short(line.scaled),
-    String(line.value),
+    hovered(line.value),
   ]);
   const sum = lines.reduce((total, line) => total + line.value, 0);
-  if (factors.length) rows.push(['sum', '', '', '', '', String(sum)]);
-  for (const [name, factor] of factors) rows.push([name, '', '', '', '×', String(factor)]);
-  rows.push([el('strong', {}, 'score'), '', '', '', '', el('strong', {}, String(score))]);
+  if (factors.length) rows.push(['sum', '', '', '', '', hovered(sum)]);
+  for (const [name, factor] of factors) rows.push([name, '', '', '', '×', hovered(factor)]);
+  rows.push([el('strong', {}, 'score'), '', '', '', '', hovered(score, 'strong')]);
   return table('The lines of the score', ['source', 'rank', 'own score', 'weight', 'scaled', 'value'], rows, { class: 'lines' });
 }
 
