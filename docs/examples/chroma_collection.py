@@ -2,7 +2,7 @@ import chromadb
 from fourfold.embed.builtin import built_in_model
 from fourfold.integrations.chroma.search import ChromaSearch
 
-model = built_in_model()  # whatever made the vectors of your collection
+model = built_in_model()  # the encoder with which a collection is opened by default
 texts = ["A clockmaker repairs the tower clock in spring.", "Bees keep the hive warm by shivering."]
 client = chromadb.PersistentClient("chroma", chromadb.Settings(anonymized_telemetry=False))
 collection = client.create_collection("articles", embedding_function=None)
@@ -13,7 +13,7 @@ collection.add(
     embeddings=model.embed(texts),
 )
 
-with ChromaSearch.open(collection, "store", embedder=model) as wiki:
+with ChromaSearch.open(collection, "store") as wiki:
     response = wiki.search("who mends the clock?")
     print([result.item.title for result in response.results])  # -> ['Tower clock', 'Bees']
     collection.delete(ids=["bees-0"])

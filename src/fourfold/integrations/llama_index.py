@@ -123,7 +123,8 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         if query.query_str is None:
             options["only"] = ["semantic"]
         elif query.alpha is not None and query.mode is VectorStoreQueryMode.HYBRID:
-            options |= {"fusion": "weighted", "weights": {"semantic": query.alpha, "keyword": 1 - query.alpha, "graph": 0.0}}
+            weights = {"semantic": query.alpha, "keyword": 1 - query.alpha, "graph": 0.0}
+            options |= {"fusion": "weighted", "weights": weights}
         found = self._memory.search(
             query.query_str or _ANY_TEXT,
             vector=None if self._own_vectors else query.query_embedding,

@@ -90,7 +90,6 @@ _TABLE: Final = (
         metavar="FILE",
         argument="query_embedding",
         advice="The vector to use instead of one made from the text.",
-        listed=False,
         explains=True,
     ),
     SearchOption(
@@ -103,7 +102,7 @@ _TABLE: Final = (
         least=1,
         most=limits.TOP_K,
         argument="top_k",
-        advice="Default: 10.",
+        advice=f"Default: the preset's, {PRESETS['auto'].top_k} for auto.",
         setting=True,
     ),
     SearchOption(

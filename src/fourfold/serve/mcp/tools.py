@@ -61,6 +61,7 @@ _READ_ITEMS = 10
 """Maximum number of items per call, since a text may have a megabyte."""
 
 
+Embedding = Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")]
 Weight = Annotated[Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
 
 
@@ -162,7 +163,7 @@ class Tools:
         details: dict[str, Any],
         created_at: Annotated[str | None, accepted("ISO date or time; now if left out.")] = None,
         language: Annotated[str | None, accepted("ISO 639-1; detected if left out.")] = None,
-        embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
+        embedding: Embedding = None,
         memory: "AsyncMemory",
     ) -> CallToolResult:
         """Store one fact, decision, preference or procedure that will matter later. A new value with the same subject
@@ -492,12 +493,13 @@ class Tools:
         source_ids: Annotated[list[Integer], Field(description="Ids of the raw records that it is drawn from.")],
         tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
+        embedding: Embedding = None,
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
         """Store an insight drawn from raw records. Unknown source_ids are refused."""
-        new = read_item({"text": content, "tags": tags, "metadata": metadata, "source_ids": source_ids}, "agent")
-        return _stored(await memory.add(new, wait=True))
+        fields = {"text": content, "tags": tags, "metadata": metadata, "source_ids": source_ids, "vector": embedding}
+        return _stored(await memory.add(read_item(fields, "agent"), wait=True))
 
     @offer("all", "why", "Explain")
     async def explain_result(self, id: ItemId, query_text: Query, *, memory: "AsyncMemory") -> CallToolResult:
