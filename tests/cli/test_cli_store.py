@@ -347,6 +347,16 @@ def test_invalid_rows_refuse_an_import_or_are_listed_and_skipped(home: Path, cli
     assert "skipped rows.jsonl:4: " in done.err
 
 
+@pytest.mark.spec("C15")
+def test_a_search_shows_the_fact_of_a_result_and_whether_it_is_superseded(cli: Cli) -> None:
+    for text, day in (("We left Mollie over its refunds", "2026-01-02"), ("Payments run over Adyen", "2026-03-04")):
+        add(cli, text, "--subject", "Payments", "--attribute", "provider", "--at", day)
+    done = cli("search", "Mollie and its refunds")
+    assert "We left Mollie" in done.out
+    assert "Payments / provider, superseded 2026-03-04" in done.out
+    assert "note: no current item answers" in done.err
+
+
 @pytest.mark.spec("B9")
 def test_export_and_import_give_the_same_store(home: Path, cli: Cli) -> None:
     add(cli, "words", "--key", "k", "--title", "Title", "--tag", "t")

@@ -144,6 +144,14 @@ def heading(item: Item) -> str:
     return one_line(item.title) or one_line(item.text)[:80]
 
 
+def remarks(result: Result) -> list[str]:
+    """The fact that a result states, and whether it is superseded or outside of the time that the query names."""
+    item = result.item
+    fact = one_line(" / ".join(filter(None, (item.subject, item.attribute))))
+    until = "" if item.superseded_at is None else f"superseded {local_time(item.superseded_at)}"
+    return [remark for remark in (fact, until, "outside of the time" if result.outside_window else "") if remark]
+
+
 def located(result: Result) -> str:
     """The location of a result, `path:line`, and other files with the same text; empty if it is not from a file."""
     places = [_from_here(place) for place in (result.item.location, *result.also_in) if place is not None]

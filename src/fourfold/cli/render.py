@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from fourfold.cli.output import clean, heading, located, one_line
+from fourfold.cli.output import clean, heading, located, one_line, remarks
 from fourfold.ranking.explain import Bar, render_bars
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Explanation, Result, SearchResponse
@@ -105,8 +105,8 @@ def _below(result: Result) -> Iterator[Text]:
     location = located(result)
     if location:
         yield Text(location, style="dim")
-    if result.outside_window:
-        yield Text("outside of the time", style="dim")
+    if remarked := remarks(result):
+        yield Text(", ".join(remarked), style="dim")
     yield _snippet(result)
 
 

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fourfold.cli.commands import argument, load_config, open_memory, option, search_namespaces
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags, read_id
-from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, say_rows, warn, warn_degraded
+from fourfold.cli.output import (
+    heading,
+    located,
+    on_terminal,
+    one_line,
+    remarks,
+    say,
+    say_json,
+    say_rows,
+    warn,
+    warn_degraded,
+)
 from fourfold.cli.raw import raw_heading
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
@@ -57,14 +68,10 @@ def _plain(position: int, result: Result, namespaces: bool) -> str:
     ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
     space = [f"namespace {one_line(result.item.namespace)}"] if namespaces else []
     facts = ", ".join(
-        [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *_outside(result)]
+        [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *remarks(result)]
     )
     lines = (f"{position}. [{result.id}] {heading(result.item)}", located(result), one_line(result.snippet), facts)
     return "\n   ".join(line for line in lines if line)
-
-
-def _outside(result: Result) -> list[str]:
-    return ["outside of the time"] if result.outside_window else []
 
 
 def _explain(results: tuple[Result, ...]) -> None:

@@ -106,7 +106,8 @@ def _line(item: Item, budget: int) -> str:
     name = f"{_one_line(item.title)}: " if item.title else ""
     text = _one_line(item.text)
     cut = shortened(text, max(1, min(ITEM_TOKENS, budget)))
-    return f"- [{item.id}] {item.created_at:%Y-%m-%d} {name}{cut}{'...' if len(cut) < len(text) else ''}"
+    until = "" if item.superseded_at is None else f" (superseded {item.superseded_at:%Y-%m-%d})"
+    return f"- [{item.id}] {item.created_at:%Y-%m-%d}{until} {name}{cut}{'...' if len(cut) < len(text) else ''}"
 
 
 def _one_line(text: str) -> str:

@@ -113,6 +113,8 @@ class Card {
       result.language,
       result.location && bdi(result.location),
       el('time', { datetime: result.updated_at }, result.updated_at.slice(0, 10)),
+      result.subject && bdi([result.subject, result.attribute].filter(Boolean).join(' / ')),
+      result.superseded_at && `superseded ${result.superseded_at.slice(0, 10)}`,
       `confidence ${result.confidence?.toFixed(2)}`,
       result.also_in?.length ? `also in ${result.also_in.length} files` : '',
     ].filter(Boolean);
