@@ -60,6 +60,8 @@ class Ranking:
     """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found in the item."""
     related: Mapping[int, float] = field(default_factory=dict[int, float])
     """Strength in 0..1 of items that the query names, and of items joined to those by a stored relation."""
+    answers: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Items at the other end of relations that the query asks for, with shares in 0..1."""
     relations: int = 0
     """Number of stored relations that lead from names in the query to items."""
     unknown: float = 0.0
@@ -93,6 +95,17 @@ class Link(NamedTuple):
     weight: float
     degree: int
     """Product of the numbers of links at both ends: a link through a hub is weak evidence."""
+
+
+class Relation(NamedTuple):
+    """An edge, from one of its nodes to the other."""
+
+    node: int
+    relation: str
+    other: int
+    weight: float
+    forward: bool
+    """Whether `node` is the source of the edge."""
 
 
 @runtime_checkable

@@ -36,9 +36,11 @@ from fourfold.ranking.fusion import (
     Fusion,
     columns,
     fuse_auto,
+    held_back,
     plan_expansion,
     rrf,
     weighted,
+    with_answers,
 )
 from fourfold.ranking.plan import is_question, routed
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
@@ -172,6 +174,8 @@ class Pipeline:
         else:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
+        if (graph := progress.rankings.get("graph")) is not None and fusion.weights["graph"] > 0:
+            fusion = with_answers(held_back(fusion, graph.related.keys() - graph.evidence.keys()), graph.answers)
         both = all(name in lists for name in TEXTS)
         overlap = common(*[lists[name] for name in TEXTS]) if both else 0
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold.model import Filters
 from fourfold.ranking.connections import (
+    answering_items,
     PERHAPS,
     longest_named,
     mention_factor,
@@ -21,6 +22,7 @@ from fourfold.ranking.connections import (
 )
 from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.plan import is_question
+from fourfold.ranking.relations import answering_nodes
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
@@ -93,13 +95,19 @@ class GraphRetriever:
         known = self._graph.named(names)
         if not known:
             return _NOTHING
-        links = self._graph.node_links(sorted(longest_named(known, names)), query.filters)
+        longest = longest_named(known, names)
+        links = self._graph.node_links(sorted(longest), query.filters)
         sure = longest_named(known, spelled_names(query.text))
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
         hits = rank_by_links(strengths, links, limit)
         relations = sum(link.kind == "edge" and link.source in sure for link in links)
         self._named = named_items(strengths, links)
-        return Ranking(hits, evidence=self._named, related=related_items(strengths, links), relations=relations)
+        means = {name: longest.intersection(nodes) for name, nodes in known.items()}
+        asked = answering_nodes(query.text, means, self._graph.relations)
+        around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
+        answers = answering_items(asked, around, self._named)
+        related = related_items(strengths, links)
+        return Ranking(hits, evidence=self._named, related=related, relations=relations, answers=answers)
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""

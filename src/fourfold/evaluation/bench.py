@@ -64,7 +64,7 @@ class LiveBench:
         self.collection = collection
         self.model = model
         """The fingerprint of the embedder."""
-        self._memory = memory
+        self.memory = memory
 
     def run(self, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
         """Asks every question. `fresh`: vectors of questions are made by the model, for realistic times."""
@@ -81,7 +81,7 @@ class LiveBench:
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         del fresh  # without a cache, the model makes every vector
         asked: dict[str, Any] = {"top_k": TOP_K, **variant.arguments}
-        response = self._memory.search(question.text, **asked)
+        response = self.memory.search(question.text, **asked)
         return answered(question, response, [str(result.id) for result in response.results])
 
 
@@ -101,7 +101,7 @@ class Bench(LiveBench):
         """
         done, now = 0, datetime.now(UTC)
         for namespace, items in _by_namespace(self._spaces, self.collection).items():
-            view = self._memory.within(namespace)
+            view = self.memory.within(namespace)
             for start in range(0, len(items), _BATCH_ITEMS):
                 batch = items[start : start + _BATCH_ITEMS]
                 view.add_many([item if item.created_at else replace(item, created_at=now) for item in batch])
@@ -132,7 +132,7 @@ class Bench(LiveBench):
     def search(self, question: Question, **options: Any) -> SearchResponse:
         """Searches the items that the question can see. Without a `vector`, the cached embedder makes one."""
         asked: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
-        return self._memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
+        return self.memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
 
 
 @contextmanager

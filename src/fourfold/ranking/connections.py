@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -25,6 +25,8 @@ What a text mentions says more about it than the texts that mention it. Items wh
 (`names`) are found by keyword search anyway.
 """
 
+MENTIONING: Final = 0.8
+"""Share of the items that mention what a question asks for, if it has no item of its own."""
 PERHAPS: Final = 0.25
 """Strength of a node whose name occurs in the query without being spelled as a name: `find`, `high school`."""
 BEST_HIT: Final = 0.35
@@ -73,6 +75,24 @@ def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict
     return found
 
 
+def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: Collection[int]) -> dict[int, float]:
+    """Shares of the items of nodes that a question asks for (`shares`), without items that it names; the best has 1.
+
+    Of a node without items of its own, those that mention it, one of which it may name.
+    """
+    by_kind: dict[LinkKind, dict[int, dict[int, float]]] = {"own": {}, "names": {}}
+    for link in links:
+        if link.kind == "names" or (link.kind == "own" and link.item not in named):
+            share = shares[link.source] * (1.0 if link.kind == "own" else MENTIONING)
+            by_kind[link.kind].setdefault(link.source, {})[link.item] = share
+    found: dict[int, float] = {}
+    for items in ({**by_kind["names"], **by_kind["own"]}).values():
+        for item, share in items.items():
+            found[item] = max(found.get(item, 0.0), share)
+    best = max(found.values(), default=1.0)
+    return {item: share / best for item, share in found.items()}
+
+
 def names_something(named: Mapping[int, float]) -> bool:
     """Whether the query names something for sure. `named`: the items of names in it, with their strengths."""
     return max(named.values(), default=0.0) > PERHAPS
@@ -96,7 +116,7 @@ def rank_by_links(
     """
     scores: dict[int, float] = {}
     for source, item, kind, weight, degree in links:
-        strength = strengths[source] if kind in ("own", "edge") else mentions * strengths[source] ** 2
+        strength = strengths[source] if kind == "own" else strengths[source] ** 2 * (1.0 if kind == "edge" else mentions)
         scores[item] = scores.get(item, 0.0) + strength * NEARNESS[kind] * weight * rarity(degree)
     return ranked(scores, limit)
 

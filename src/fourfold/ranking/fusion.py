@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -285,9 +285,55 @@ def with_rerank(fusion: Fusion, scores: Mapping[int, float]) -> Fusion:
     return fuse([*parts, Part(RERANK, weight, len(raw), raw, values)], fusion.weights)
 
 
-# ---------------------------------------------------------------- auto
+# ---------------------------------------------------------------- relations
+#
+# A stored relation leads away from what a query names. It answers a query that asks for it: the item at its other end
+# gets more than every other one. It does not answer any other query: the item stays below the best one by text.
 
 TEXTS: Final = ("semantic", "keyword")
+RELATION: Final = "relation"
+"""The source of what is added to items that a query asks for by a relation."""
+
+
+def with_answers(fusion: Fusion, answers: Mapping[int, float]) -> Fusion:
+    """Add the best score, times their share, to that of items that a query asks for."""
+    highest = max(fusion.scores.values(), default=0.0)
+    if not answers or highest <= 0:
+        return fusion
+    raw, grid = ranked(answers, len(answers)), grid_for(2 * highest)
+    parts = [part._replace(values=(part.values + grid) - grid) for part in fusion.parts]
+    values = (highest * raw.scores + grid) - grid
+    return fuse([*parts, Part(RELATION, highest, len(raw), raw, values)], fusion.weights)
+
+
+def held_back(fusion: Fusion, linked: Collection[int]) -> Fusion:
+    """Keep items that only links lead to below the best one by text, by reducing what links add to them."""
+    texts = [part for part in fusion.parts if part.source in TEXTS] if linked else []
+    if not texts:
+        return fusion
+    ids, sums = bindings.sums(np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts]))
+    best = int(ids[bindings.order(ids, sums)[0]])
+    above = [item for item in fusion.ids[: fusion.ids.index(best)] if item in linked]
+    if not above or best in linked:
+        return fusion
+    scores, wanted = fusion.scores, np.array(above, np.int64)
+    step = math.ulp(grid_for(scores[above[0]]))
+    excess = np.array([scores[item] - scores[best] + step * place for place, item in enumerate(above, 1)])
+    parts: list[Part] = []
+    for part in reversed(fusion.parts):
+        if part.source in (GRAPH, WALK) and len(part.raw):
+            places, values = bindings.places(part.raw.ids, wanted), part.values.copy()
+            found = places >= 0
+            taken = np.where(found, np.minimum(excess, values[places]), 0.0)
+            values[places[found]] -= taken[found]
+            excess -= taken
+            part = part._replace(values=values)
+        parts.append(part)
+    return fuse(parts[::-1], fusion.weights)
+
+
+# ---------------------------------------------------------------- auto
+
 FALL_RANKS: Final = (10, 50)
 ITEMS_PER_FALL_RANK: Final = 25
 """The fall is measured at rank items / 25, limited to `FALL_RANKS`."""
@@ -299,6 +345,7 @@ TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
 BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
 UNKNOWN_AVERAGE: Final = -2.0
+GRAPH: Final = "graph"
 WALK: Final = "walk"
 
 

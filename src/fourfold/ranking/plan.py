@@ -310,14 +310,14 @@ QUESTION_WORDS: Final = frozenset(
     )
 )
 """Words that ask for a person, a thing or a place."""
-_AUXILIARIES: Final = frozenset(
+AUXILIARIES: Final = frozenset(
     (
         *("am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "how", "is", "may", "might"),
         *("must", "shall", "should", "was", "were", "will", "would"),
     )
 )
 """Words besides these that begin an English question."""
-_PREPOSITIONS: Final = frozenset(
+PREPOSITIONS: Final = frozenset(
     (
         *("about", "at", "behind", "by", "for", "from", "in", "of", "on", "to", "under", "with"),
         *("an", "auf", "aus", "bei", "durch", "fuer", "gegen", "mit", "nach", "ueber", "um", "unter", "von", "zu"),
@@ -356,7 +356,7 @@ def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection
 def asks_for_another(text: str) -> bool:
     """Whether a text asks for a person, a thing or a place other than what it names."""
     first, second = (*folded_words(text)[:2], "", "")[:2]
-    return first in QUESTION_WORDS or (first in _PREPOSITIONS and second in QUESTION_WORDS)
+    return first in QUESTION_WORDS or (first in PREPOSITIONS and second in QUESTION_WORDS)
 
 
 def is_question(text: str) -> bool:
@@ -367,7 +367,7 @@ def is_question(text: str) -> bool:
     if text.rstrip().endswith("?"):
         return True
     first = next(iter(folded_words(text)), "")
-    return first in QUESTION_WORDS or first in _AUXILIARIES
+    return first in QUESTION_WORDS or first in AUXILIARIES
 
 
 def routed(plan: Plan, relations: int) -> Plan:
@@ -379,7 +379,7 @@ def routed(plan: Plan, relations: int) -> Plan:
 
 # ---------------------------------------------------------------- relational words
 
-_SEPARABLE: Final = (
+SEPARABLE: Final = (
     *("ab", "an", "auf", "aus", "bei", "ein", "fest", "fort", "her", "hin", "los", "mit", "nach", "nieder", "vor"),
     *("weg", "zu", "zurueck", "zusammen"),
 )
@@ -458,7 +458,7 @@ def _verb_forms(word: str) -> Iterator[str]:
 
 
 def _separated(word: str) -> tuple[frozenset[str], str] | None:
-    for prefix in _SEPARABLE:
+    for prefix in SEPARABLE:
         rest = word.removeprefix(prefix)
         if rest != word and len(rest) >= _SHORTEST_VERB_LETTERS:
             return frozenset([stem(rest, "de"), *_verb_forms(rest)]), prefix

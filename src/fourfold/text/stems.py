@@ -190,6 +190,41 @@ def _weak_family(root: str) -> tuple[str, ...]:
     return (*forms, f"{root}et", f"ge{root}et") if root.endswith(("d", "t", "n", "m")) else forms
 
 
+# ---------------------------------------------------------------- English verbs: ran and run, built and build
+
+_IRREGULAR = """
+    bear bore born, beat beaten, become became, begin began begun, bend bent, bind bound, bite bit bitten, blow blew
+    blown, break broke broken, bring brought, build built, buy bought, catch caught, choose chose chosen, come came,
+    cut cutting, deal dealt, dig dug, do did done, draw drew drawn, drink drank drunk, drive drove driven, eat ate eaten,
+    fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown, forget forgot forgotten, freeze
+    froze frozen, get got gotten, give gave given, go went gone, grow grew grown, hang hung, hear heard, hide hid hidden,
+    hold held, keep kept, know knew known, lay laid, lead led, leave left, lend lent, lie lay lain, lose lost, make made,
+    mean meant, meet met, oversee oversaw overseen, pay paid, read reading, ride rode ridden, ring rang rung, rise rose
+    risen, run ran, say said, see saw seen, sell sold, send sent, shoot shot, show showed shown, sing sang sung, sit sat,
+    sleep slept, speak spoke spoken, spend spent, stand stood, steal stole stolen, strike struck, swim swam swum, take
+    took taken, teach taught, tell told, think thought, throw threw thrown, understand understood, wake woke woken, wear
+    wore worn, win won, write wrote written
+"""
+"""Forms that Snowball does not unite."""
+
+
+@lru_cache(_CACHED_WORDS)
+def english_verb_forms(word: str) -> frozenset[str]:
+    """Return the stems of other forms of the irregular verb that a folded word may belong to."""
+    known = _irregular()
+    return frozenset(form for name in (word, stem(word, "en")) for form in known.get(name, ())) - {stem(word, "en")}
+
+
+@cache
+def _irregular() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for line in _IRREGULAR.split(","):
+        forms = line.split()
+        for form in forms:
+            found.setdefault(form, set()).update(stem(each, "en") for each in forms)
+    return found
+
+
 # ---------------------------------------------------------------- stop words
 
 _LIST = re.compile(r"^([a-z]{2}):([^:#]+)$", re.MULTILINE)

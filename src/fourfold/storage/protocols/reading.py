@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
 from fourfold.ranking.fusion import Expanded, Expansion
-from fourfold.retrieval import Hits, Link, Part, Ranking
+from fourfold.retrieval import Hits, Link, Part, Ranking, Relation
 from fourfold.storage.values import Deadline, FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -113,6 +113,10 @@ class Graph(Protocol):
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         """To the items of these nodes, to items that mention them, and over one edge to the neighbours' items."""
+        ...
+
+    def relations(self, nodes: Sequence[int]) -> list[Relation]:
+        """The edges of these nodes with their relations: of each node the heaviest in each direction, at most HUB."""
         ...
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...

@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fourfold.limits import HUB
 from fourfold.model import Edge, Neighbor, Node, NodeView, Page
+from fourfold.retrieval import Relation
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.values import Direction, NeighborQuery
 
@@ -22,6 +24,13 @@ _HEAVIEST_EDGES = (
     "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
     "JOIN names c ON c.node = a.id AND c.alias IS NULL JOIN names d ON d.node = b.id AND d.alias IS NULL "
     "WHERE source = ? OR target = ? ORDER BY weight DESC, c.folded, relation, d.folded LIMIT ?"
+)
+
+
+_HEAVIEST_OF_NODE = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT {near}, relation, {far}, weight, {forward} FROM edges WHERE {near} = ? "  # noqa: S608  (constants)
+    f"ORDER BY weight DESC, {far}, relation LIMIT {HUB}) AS {near}s"
+    for near, far, forward in (("source", "target", 1), ("target", "source", 0))
 )
 
 
@@ -80,6 +89,16 @@ def neighbors(db: Db, start: int, wanted: NeighborQuery) -> Page[Neighbor]:
     page = sorted(seen, key=lambda node: (seen[node][1], -seen[node][2], node))[offset:][:limit]
     nodes = read_nodes(db, page)
     return Page((Neighbor(nodes[node], *seen[node]) for node in page), len(seen), offset)
+
+
+def relations(db: Db, nodes: Sequence[int]) -> list[Relation]:
+    """The heaviest edges of each node in each direction, which an index finds without reading the others of a hub."""
+    wanted = sorted(nodes)[:HUB]
+    if not wanted:
+        return []
+    each = " UNION ALL ".join([_HEAVIEST_OF_NODE] * len(wanted))
+    found = db.rows(each, *(node for node in wanted for _ in range(2)))
+    return sorted(Relation(*edge, forward == 1) for *edge, forward in found)
 
 
 def find_path(db: Db, start: int, goal: int, max_depth: int) -> list[Edge]:

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from fourfold.limits import CANDIDATES
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links
-from fourfold.retrieval import Hits, Link
+from fourfold.retrieval import Hits, Link, Relation
 from fourfold.storage.codec import micros, optional_moment
 from fourfold.storage.sql import files, graph, versions
 from fourfold.storage.sql.dialect import Db, possible, sendable
 from fourfold.storage.sql.filters import where
-from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
+from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, relations, view
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import NeighborQuery, Size, Vocabulary
@@ -153,6 +153,9 @@ class GraphReader(ABC):
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         return graph.named(self._at.db, self._at.number, names)
+
+    def relations(self, nodes: Sequence[int]) -> list[Relation]:
+        return relations(self._at.db, nodes)
 
     def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
         db = self._at.db

@@ -1,0 +1,304 @@
+"""Relations that a question asks for: the edges whose relation its words match, and what lies at their other ends.
+
+"Who maintains Heron?" names Heron and asks for what an edge `maintains` connects with it. Words match if they share a
+stem (maintains, maintainer), a verb (built, baut), or a meaning (betreut). The words of names do not count. In "Who owns
+the service that Heron depends on?" the word next to the name belongs to the first step, and the other word to the second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+
+from fourfold.retrieval import Relation
+from fourfold.ranking.plan import AUXILIARIES, PREPOSITIONS, QUESTION_WORDS, SEPARABLE
+from fourfold.text.fold import fold, folded_words
+from fourfold.text.stems import english_verb_forms, stem, stop_words, verb_forms
+
+OTHER_WAY: Final = 0.6
+"""Share of an edge that leads the other way than the question asks: "Who reports to Ada?", and whom Ada reports to."""
+OTHER_ORDER: Final = 0.9
+"""Share of two steps of which the word of the second one is next to the name."""
+ON_THE_WAY: Final = 0.3
+"""Share of what lies one step from the name, if the question asks for two."""
+BY_MEANING: Final = 0.8
+"""How well words match that only mean the same."""
+
+LEAST_MATCHED: Final = 1 / 3
+"""Least share of the words of a question, besides names and stop words, that have to match relations."""
+
+_QUERY_WORDS: Final = 100
+"""Number of words of a question that are compared."""
+_CACHED: Final = 4096
+
+_OTHERWISE: Final = (AUXILIARIES - QUESTION_WORDS) | {
+    *("when", "why", "wie", "wann", "warum", "weshalb", "wieso", "hat", "haben", "hast", "ist", "sind", "war", "wird"),
+    *("wurde", "kann", "koennen", "darf", "soll", "muss", "gibt"),
+}
+"""First words of questions for something other than a person, a thing or a place."""
+_OBJECTS: Final = frozenset(
+    (
+        *("whom", "where", "wen", "wem", "welchen", "welchem", "wo", "woher", "wohin", "womit", "woran", "worauf"),
+        *("woraus", "wovon", "wozu", "wodurch"),
+    )
+)
+"""Question words that ask for the object of a verb, wherever the name stands."""
+_OPEN: Final = frozenset(("was", "welche", "welches"))
+"""Question words that ask for the object if the German verb is in the singular, and else for the subject."""
+_SMALL: Final = frozenset(
+    (
+        *("about", "after", "and", "are", "as", "at", "be", "been", "by", "for", "from", "in", "into", "is", "it", "of"),
+        *("off", "on", "onto", "out", "over", "the", "to", "up", "was", "were", "with", "a", "an", "that", "this"),
+        *("am", "auf", "aus", "bei", "das", "der", "die", "durch", "fuer", "gegen", "im", "ist", "mit", "nach"),
+        *("ueber", "um", "und", "unter", "vom", "von", "vor", "war", "wird", "zu", "zum", "zur", "ab", "ein", "eine"),
+    )
+)
+"""Words that say nothing alone, in relations and in questions."""
+_AGENT: Final = frozenset(("by", "von", "vom", "durch"))
+_PASSIVE_VOICE: Final = frozenset(("by", "wird", "werden", "wurde", "wurden", "worden"))
+_RELATIVE: Final = frozenset(("that", "which", "who", "whose"))
+_STOP_WORDS: Final = stop_words("en") | stop_words("de")
+
+
+# ---------------------------------------------------------------- words
+
+_MEANINGS = """
+own belong possess responsible charge care, gehören besitzen verantwortlich zuständig
+maintain care responsible charge own run operate support, betreuen kümmern warten pflegen verantwortlich zuständig
+lead head manage boss chief direct run supervise, leiten führen chef vorgesetzt verantwortlich
+report boss manager, berichten unterstellt vorgesetzt chef
+use utilise rely, nutzen benutzen verwenden einsetzen gebrauchen
+depend rely need require, abhängen abhängig brauchen benötigen angewiesen
+store keep where lie, lagern aufbewahren liegen wo finden
+locate where situate base live sit lie, wo liegen befinden stehen wohnen sitzen
+host run where, betreiben laufen hosten wo
+make build manufacture produce create develop, bauen herstellen produzieren fertigen entwickeln
+write author compose, schreiben verfassen autor
+found establish start, gründen gründer
+supply deliver provide, liefern beliefern lieferant beziehen versorgen
+lead cause result trigger follow come, führen verursachen auslösen folgen folge
+affect hit concern impact, betreffen treffen
+train teach mentor coach, ausbilden schulen lehren anlernen einarbeiten
+work employ job, arbeiten beschäftigen angestellt
+replace supersede succeed successor, ersetzen ablösen nachfolger
+part belong include contain, gehören bestandteil enthalten
+sign agree contract partner, unterschreiben unterzeichnen abschliessen vereinbaren
+call invoke, aufrufen
+monitor watch observe, überwachen beobachten
+inspect check examine test, prüfen kontrollieren
+order commission, bestellen beauftragen
+publish send emit, senden schicken veröffentlichen
+consume receive read, empfangen lesen beziehen
+connect link, verbinden anbinden
+member join belong, mitglied angehören
+marry wife husband spouse, heiraten ehefrau ehemann
+pay fund finance sponsor, bezahlen finanzieren fördern
+know friend, kennen freund
+"""
+"""A line is a meaning that relations have: English words, then German ones. Others are compared by their forms only."""
+
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-zäöüß])(?=[A-ZÄÖÜ])")
+
+
+@cache
+def _meanings() -> Mapping[str, frozenset[str]]:
+    """By term, the meanings that it has."""
+    found: dict[str, set[str]] = {}
+    for number, line in enumerate(_MEANINGS.strip().split("\n")):
+        for language, words in zip(("en", "de"), line.split(","), strict=True):
+            for word in words.split():
+                for term in _forms(fold(word), language):
+                    found.setdefault(term, set()).add(f"#{number}")
+    return {term: frozenset(numbers) for term, numbers in found.items()}
+
+
+def _forms(word: str, language: str) -> Iterator[str]:
+    yield stem(word, language)
+    yield from verb_forms(word) if language == "de" else english_verb_forms(word)
+
+
+class _Terms(NamedTuple):
+    forms: frozenset[str]
+    meanings: frozenset[str]
+
+
+@lru_cache(_CACHED)
+def _terms(word: str) -> _Terms:
+    """The forms of a word in both languages, so that owned and owner have one in common, and what it may mean."""
+    forms = frozenset(form for language in ("en", "de") for form in _forms(word, language))
+    known = _meanings()
+    return _Terms(forms, frozenset[str]().union(*(known[form] for form in forms if form in known)))
+
+
+class _Phrase(NamedTuple):
+    words: tuple[str, ...]
+    passive: bool
+    """Whether something is done to its source: `owned by`."""
+
+
+@lru_cache(_CACHED)
+def _relation(spelled: str) -> _Phrase:
+    every = [fold(word) for word in _WORD.findall(_HUMP.sub(" ", spelled))]
+    telling = [word for word in every if word not in _SMALL]
+    main = [word for word in telling if word not in _STOP_WORDS] or telling
+    return _Phrase(tuple(main), not _AGENT.isdisjoint(every))
+
+
+@lru_cache(_CACHED)
+def _match(asked: str, word: str) -> float:
+    """How well a word of a question matches one of a relation. A stop word such as `has` matches exactly."""
+    if asked == word:
+        return 1.0
+    if word in _STOP_WORDS:
+        return 0.0
+    ours, its = _terms(asked), _terms(word)
+    if asked not in _STOP_WORDS and not ours.forms.isdisjoint(its.forms):
+        return 1.0
+    return BY_MEANING if not ours.meanings.isdisjoint(its.meanings) else 0.0
+
+
+# ---------------------------------------------------------------- the question
+
+
+class _Match(NamedTuple):
+    step: Relation
+    place: int
+    """Of the word of the question that matches best."""
+    places: frozenset[int]
+    """Of all words that match."""
+    quality: float
+    """How well it matches."""
+    share: float
+    """The same, less if the edge is weak or leads the other way than the question asks."""
+
+
+class _Question:
+    def __init__(self, text: str, named: Mapping[str, Iterable[int]]) -> None:
+        """`named`: names in the question, in normal form, with their nodes."""
+        self.words = folded_words(text)[:_QUERY_WORDS]
+        self.places: dict[int, int] = {}
+        """By node, where its name begins."""
+        taken: set[int] = set()
+        for name, nodes in named.items():
+            parts = tuple(name.split())
+            for start in range(len(self.words) - len(parts) + 1):
+                if self.words[start : start + len(parts)] == parts:
+                    taken.update(range(start, start + len(parts)))
+                    self.places.update((node, start) for node in nodes if node not in self.places)
+        self._free = [place for place, word in enumerate(self.words) if place not in taken and word not in _SMALL]
+        self._clause = _second_clause(text, self.words)
+        """Where the second clause begins."""
+        self._prefixes = [word for word in self.words if word in SEPARABLE]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it may ask for a relation; whether, how or when something happens is none."""
+        return bool(self._free) and self.words[0] not in _OTHERWISE
+
+    def match(self, step: Relation, near: int, *, besides: str | None = None) -> _Match | None:
+        """The words that match the relation of a step. `near`: where its start stands. `besides`: a relation that
+        another step has: words that match it belong to that one."""
+        relation = _relation(step.relation)
+        free = [place for place in self._free if besides is None or not self._fits(place, besides)]
+        best = [max(((self._word(place, word), -abs(place - near), place) for place in free), default=_NO_PLACE) for word in relation.words]
+        if not best or not (quality := sum(fit for fit, *_ in best) / len(best)):
+            return None
+        place = max(best)[2]
+        places = frozenset(place for fit, _, place in best if fit)
+        by_forms = quality > BY_MEANING  # owns and belongs to mean the same, the other way round
+        other_way = by_forms and (self._forward(near, place) != relation.passive) != step.forward
+        return _Match(step, place, places, quality, quality * min(1.0, step.weight) * (OTHER_WAY if other_way else 1.0))
+
+    def has_more(self) -> bool:
+        """Whether other words are left, which may match a second step."""
+        return len(self._free) > 1
+
+    def is_about(self, matches: Iterable[_Match]) -> bool:
+        """Whether relations are what it says of the names: a few words may name the kind of what is asked for."""
+        matched = {place for match in matches for place in match.places}
+        return len(matched) >= LEAST_MATCHED * len([place for place in self._free if place in matched or self.words[place] not in _STOP_WORDS])
+
+    def order(self, before: _Match, after: _Match) -> float:
+        """The share of two steps, of which the first belongs to the word next to the name."""
+        near = self.places[before.step.node]
+        return 1.0 if abs(before.place - near) < abs(after.place - near) else OTHER_ORDER
+
+    def _fits(self, place: int, relation: str) -> bool:
+        return any(self._word(place, word) for word in _relation(relation).words)
+
+    def _word(self, place: int, word: str) -> float:
+        """How well the word at a place matches one of a relation, also with a prefix that is separated from it."""
+        asked = self.words[place]
+        return max(_match(each, word) for each in (asked, *(prefix + asked for prefix in self._prefixes)))
+
+    def _forward(self, near: int, place: int) -> bool:
+        """Whether what stands at `near` is the subject of the word at `place`, in the active voice."""
+        main = place < self._clause
+        clause = self.words[: self._clause] if main else self.words[self._clause :]
+        if not _PASSIVE_VOICE.isdisjoint(clause):
+            return near > 0 and self.words[near - 1] in _AGENT
+        asked = self.words[1] if len(self.words) > 1 and self.words[0] in PREPOSITIONS else self.words[0]
+        if main and (asked in _OBJECTS or asked is not self.words[0]):
+            return True
+        if main and asked == "wer":
+            return False
+        if main and asked in _OPEN and near > place:
+            return not self.words[place].endswith("n")
+        return near < place
+
+
+_NO_PLACE = (0.0, 0, 0)
+
+
+def _second_clause(text: str, words: Sequence[str]) -> int:
+    """Where the first relative clause of a question begins; the number of words if there is none."""
+    comma = len(folded_words(text[: text.find(",")])) if "," in text else len(words)
+    return next((place for place, word in enumerate(words) if place > 1 and word in _RELATIVE), comma)
+
+
+
+def answering_nodes(
+    text: str, named: Mapping[str, Iterable[int]], steps: Callable[[Sequence[int]], Iterable[Relation]]
+) -> dict[int, float]:
+    """The nodes that a question asks for, with shares in 0..1.
+
+    `named`: names in the question, in normal form, with their nodes. `steps`: the edges of nodes.
+    """
+    question = _Question(text, named)
+    if not question.places or not question.asks:
+        return {}
+    first = _best_of_words(
+        match
+        for step in steps(sorted(question.places))
+        if step.other not in question.places and (match := question.match(step, question.places[step.node]))
+    )
+    if not first:
+        return {}
+    by_node: dict[int, list[_Match]] = {}
+    for match in first:
+        by_node.setdefault(match.step.other, []).append(match)
+    second = _best_of_words(
+        after._replace(share=after.share * before.share * question.order(before, after))
+        for step in (steps(sorted(by_node)) if question.has_more() else ())
+        if step.other not in question.places
+        for before in by_node[step.node]
+        if (after := question.match(step, before.place, besides=before.step.relation))
+    )
+    if not question.is_about(first + second):
+        return {}
+    shares: dict[int, float] = {}
+    for match, share in [*((match, 1.0) for match in second), *((match, ON_THE_WAY if second else 1.0) for match in first)]:
+        shares[match.step.other] = max(shares.get(match.step.other, 0.0), share * match.share)
+    return shares
+
+
+def _best_of_words(matches: Iterable[_Match]) -> list[_Match]:
+    """Of the matches of each word of the question, the best: a word that occurs in a relation means no other."""
+    found = list(matches)
+    best: dict[int, float] = {}
+    for match in found:
+        best[match.place] = max(best.get(match.place, 0.0), match.quality)
+    return [match for match in found if match.quality == best[match.place]]
