@@ -62,8 +62,6 @@ class Ranking:
     """Strength in 0..1 of items that the query names, and of items joined to those by a stored relation."""
     answers: Mapping[int, float] = field(default_factory=dict[int, float])
     """Items at the other end of relations that the query asks for, with shares in 0..1."""
-    relations: int = 0
-    """Number of stored relations that lead from names in the query to items."""
     unknown: float = 0.0
     """Share of the query's words, weighted by rarity, that occur in no item."""
     items: int = 0

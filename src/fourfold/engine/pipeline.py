@@ -154,8 +154,8 @@ class Pipeline:
                 _reasons(progress.degraded), "Fix what the message names, and try again"
             )
         progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
-        if relations := progress.rankings.get("graph", _SILENT).relations:
-            plan = routed(plan, relations)
+        if progress.rankings.get("graph", _SILENT).answers:
+            plan = routed(plan)
         coverage = progress.rankings.get("keyword", _SILENT).evidence
         scores = dict[str, Ranking]()
         inputs = _auto_inputs(plan, progress.rankings) if plan.fusion == "auto" else None

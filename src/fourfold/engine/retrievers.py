@@ -19,6 +19,7 @@ from fourfold.ranking.connections import (
     rank_by_links,
     rank_by_tags,
     related_items,
+    unless_asked,
 )
 from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.plan import is_question
@@ -99,15 +100,13 @@ class GraphRetriever:
         links = self._graph.node_links(sorted(longest), query.filters)
         sure = longest_named(known, spelled_names(query.text))
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
-        hits = rank_by_links(strengths, links, limit)
-        relations = sum(link.kind == "edge" and link.source in sure for link in links)
         self._named = named_items(strengths, links)
         means = {name: longest.intersection(nodes) for name, nodes in known.items()}
         asked = answering_nodes(query.text, means, self._graph.relations)
         around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
         answers = answering_items(asked, around, self._named)
-        related = related_items(strengths, links)
-        return Ranking(hits, evidence=self._named, related=related, relations=relations, answers=answers)
+        hits = rank_by_links(strengths, unless_asked(links, answers), limit)
+        return Ranking(hits, evidence=self._named, related=related_items(strengths, links), answers=answers)
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""

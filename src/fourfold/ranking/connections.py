@@ -24,6 +24,8 @@ NEARNESS: Final[Mapping[LinkKind, float]] = {
 What a text mentions says more about it than the texts that mention it. Items whose text contains a name from the query
 (`names`) are found by keyword search anyway.
 """
+UNASKED: Final = 0.1
+"""Share of an edge from a name, if the query does not ask for its relation: that of items whose text has the name."""
 
 MENTIONING: Final = 0.8
 """Share of the items that mention what a question asks for, if it has no item of its own."""
@@ -93,6 +95,14 @@ def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: C
     return {item: share / best for item, share in found.items()}
 
 
+def unless_asked(links: Iterable[Link], answers: Collection[int]) -> list[Link]:
+    """The links, with less weight for edges to items that the query does not ask for."""
+    return [
+        link._replace(weight=UNASKED * link.weight) if link.kind == "edge" and link.item not in answers else link
+        for link in links
+    ]
+
+
 def names_something(named: Mapping[int, float]) -> bool:
     """Whether the query names something for sure. `named`: the items of names in it, with their strengths."""
     return max(named.values(), default=0.0) > PERHAPS
@@ -116,7 +126,7 @@ def rank_by_links(
     """
     scores: dict[int, float] = {}
     for source, item, kind, weight, degree in links:
-        strength = strengths[source] if kind == "own" else strengths[source] ** 2 * (1.0 if kind == "edge" else mentions)
+        strength = strengths[source] if kind in ("own", "edge") else mentions * strengths[source] ** 2
         scores[item] = scores.get(item, 0.0) + strength * NEARNESS[kind] * weight * rarity(degree)
     return ranked(scores, limit)
 

@@ -370,9 +370,9 @@ def is_question(text: str) -> bool:
     return first in QUESTION_WORDS or first in AUXILIARIES
 
 
-def routed(plan: Plan, relations: int) -> Plan:
-    """Return the plan, made relational if what the query names has relations."""
-    if plan.if_related is None or not relations:
+def routed(plan: Plan) -> Plan:
+    """Return the plan of a query that asks for a stored relation of what it names."""
+    if plan.if_related is None:
         return plan
     return replace(plan, query_type="relational", weights=plan.if_related or plan.weights)
 

@@ -58,6 +58,7 @@ _SMALL: Final = frozenset(
 """Words that say nothing alone, in relations and in questions."""
 _AGENT: Final = frozenset(("by", "von", "vom", "durch"))
 _PASSIVE_VOICE: Final = frozenset(("by", "wird", "werden", "wurde", "wurden", "worden"))
+_DO: Final = frozenset(("do", "does", "did"))
 _RELATIVE: Final = frozenset(("that", "which", "who", "whose"))
 _STOP_WORDS: Final = stop_words("en") | stop_words("de")
 
@@ -182,13 +183,18 @@ class _Question:
         self.places: dict[int, int] = {}
         """By node, where its name begins."""
         taken: set[int] = set()
+        ends: dict[int, int] = {}
         for name, nodes in named.items():
             parts = tuple(name.split())
             for start in range(len(self.words) - len(parts) + 1):
                 if self.words[start : start + len(parts)] == parts:
                     taken.update(range(start, start + len(parts)))
+                    ends[start] = start + len(parts)
                     self.places.update((node, start) for node in nodes if node not in self.places)
         self._free = [place for place, word in enumerate(self.words) if place not in taken and word not in _SMALL]
+        did = [end for start, end in ends.items() if start and self.words[start - 1] in _DO and end in self._free]
+        self._verbs = frozenset(did)
+        """Of what names do: "does Heron use"."""
         self._clause = _second_clause(text, self.words)
         """Where the second clause begins."""
         self._prefixes = [word for word in self.words if word in SEPARABLE]
@@ -219,7 +225,8 @@ class _Question:
     def is_about(self, matches: Iterable[_Match]) -> bool:
         """Whether relations are what it says of the names: a few words may name the kind of what is asked for."""
         matched = {place for match in matches for place in match.places}
-        return len(matched) >= LEAST_MATCHED * len([place for place in self._free if place in matched or self.words[place] not in _STOP_WORDS])
+        said = [place for place in self._free if place in matched or self.words[place] not in _STOP_WORDS]
+        return matched >= self._verbs and len(matched) >= LEAST_MATCHED * len(said)
 
     def order(self, before: _Match, after: _Match) -> float:
         """The share of two steps, of which the first belongs to the word next to the name."""
