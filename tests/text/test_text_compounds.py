@@ -95,6 +95,16 @@ def test_a_verb_finds_its_other_forms(asked, stored):
     assert 0 < found[term] < 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "stored"),
+    [("verträgt", "Verträge"), ("Vertrag", "verträgt"), ("versteht", "Verstand"), ("hält", "Gehalt")],
+)
+def test_a_verb_does_not_find_a_noun_with_the_stem_of_one_of_its_forms(asked, stored):
+    (word,) = query_words(asked, ["de"])
+    (term,) = analyse(stored, "de")
+    assert term not in dict(with_relatives(word, lexicon(stored)).variants)
+
+
 @pytest.mark.parametrize(("asked", "stored"), [("Hund", "hundert"), ("Bericht", "berichtigen"), ("wandern", "winden")])
 def test_other_words_are_not_forms_of_the_verb(asked, stored):
     (word,) = query_words(asked, ["de"])

@@ -54,6 +54,10 @@ def test_a_common_word_is_not_taken_for_a_typing_error(common: str):
     assert corrected(common, ("She looked at it", "password")) == {}
 
 
+def test_a_form_of_a_verb_is_not_taken_for_a_typing_error():
+    assert corrected("verträgt", ("Sie haben sich vertraget",)) == {}
+
+
 def test_a_corrected_word_has_less_weight_than_one_that_occurs():
     (typed,), (meant,) = query("harbuor").words, query("harbour").words
     assert typed.terms == meant.terms

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 from fourfold.text.analysis import QueryWord
-from fourfold.text.stems import stem, stems
+from fourfold.text.stems import is_strong_verb, stem, stems
 
 CORRECTED_WEIGHT = 0.8
 """Weight of a corrected spelling, compared with 1 for a word that occurs as it was typed."""
@@ -62,7 +62,9 @@ def corrections(
 
 
 def can_be_corrected(word: str) -> bool:
-    return len(word) in _LETTERS and word.isalpha() and _alphabet(word) != "" and word not in _common_words()
+    if len(word) not in _LETTERS or not word.isalpha() or _alphabet(word) == "":
+        return False
+    return word not in _common_words() and not is_strong_verb(word)
 
 
 @cache

@@ -114,6 +114,14 @@ _STRONG = """
 """
 """Infinitive, third person singular, preterite and participle of each verb, without prefixes."""
 
+_HOMOGRAPHS = frozenset(
+    (
+        *("antrag", "auftrag", "ausschlag", "band", "ertrag", "gehalt", "gericht", "gewand", "mass", "schloss"),
+        *("unterhalt", "verband", "verstand", "vertrag", "vorwand"),
+    )
+)
+"""Stems of nouns that also are those of a verb's form with another meaning: Vertrag, of which verträgt is no form."""
+
 _PREFIXES = """
     ab an auf aus be bei da dar durch ein emp ent er fern fest fort frei gegen her heraus herein hervor hin hinaus
     hinein hinter hinzu los miss mit nach nieder statt teil ueber um unter ver vor voraus vorbei weg weiter wider
@@ -132,8 +140,18 @@ def verb_forms(word: str) -> frozenset[str]:
 
     Most words are not verbs, and most of these terms are not words: use only terms that occur in the store.
     """
+    own = stem(word, "de")
+    if own in _HOMOGRAPHS and word != f"{own}en":
+        return frozenset()
     families = ((prefix, family) for prefix, rest in _without_prefix(word) for family in _families(rest))
-    return frozenset(term for prefix, family in families for term in _terms(prefix, family)) - {stem(word, "de")}
+    return frozenset(term for prefix, family in families for term in _terms(prefix, family)) - _HOMOGRAPHS - {own}
+
+
+def is_strong_verb(word: str) -> bool:
+    """Whether a folded word is a form of a strong German verb."""
+    return any(
+        root in _strong_families() for _, rest in _without_prefix(word) for root in _roots(rest, _STRONG_ENDINGS)
+    )
 
 
 def _without_prefix(word: str) -> Iterator[tuple[str, str]]:
@@ -195,15 +213,15 @@ def _weak_family(root: str) -> tuple[str, ...]:
 _IRREGULAR = """
     bear bore born, beat beaten, become became, begin began begun, bend bent, bind bound, bite bit bitten, blow blew
     blown, break broke broken, bring brought, build built, buy bought, catch caught, choose chose chosen, come came,
-    cut cutting, deal dealt, dig dug, do did done, draw drew drawn, drink drank drunk, drive drove driven, eat ate eaten,
-    fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown, forget forgot forgotten, freeze
-    froze frozen, get got gotten, give gave given, go went gone, grow grew grown, hang hung, hear heard, hide hid hidden,
-    hold held, keep kept, know knew known, lay laid, lead led, leave left, lend lent, lie lay lain, lose lost, make made,
-    mean meant, meet met, oversee oversaw overseen, pay paid, read reading, ride rode ridden, ring rang rung, rise rose
-    risen, run ran, say said, see saw seen, sell sold, send sent, shoot shot, show showed shown, sing sang sung, sit sat,
-    sleep slept, speak spoke spoken, spend spent, stand stood, steal stole stolen, strike struck, swim swam swum, take
-    took taken, teach taught, tell told, think thought, throw threw thrown, understand understood, wake woke woken, wear
-    wore worn, win won, write wrote written
+    cut cutting, deal dealt, dig dug, do did done, draw drew drawn, drink drank drunk, drive drove driven, eat ate
+    eaten, fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown, forget forgot forgotten,
+    freeze froze frozen, get got gotten, give gave given, go went gone, grow grew grown, hang hung, hear heard, hide
+    hid hidden, hold held, keep kept, know knew known, lay laid, lead led, leave left, lend lent, lie lay lain, lose
+    lost, make made, mean meant, meet met, oversee oversaw overseen, pay paid, read reading, ride rode ridden, ring
+    rang rung, rise rose risen, run ran, say said, see saw seen, sell sold, send sent, shoot shot, show showed shown,
+    sing sang sung, sit sat, sleep slept, speak spoke spoken, spend spent, stand stood, steal stole stolen, strike
+    struck, swim swam swum, take took taken, teach taught, tell told, think thought, throw threw thrown, understand
+    understood, wake woke woken, wear wore worn, win won, write wrote written
 """
 """Forms that Snowball does not unite."""
 
