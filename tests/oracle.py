@@ -29,7 +29,7 @@ from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rar
 from fourfold.ranking.fusion import BELOW_AVERAGE, Fusion, fuse, grid_of
 from fourfold.ranking.fusion import Part as FusedPart
 from fourfold.ranking.retrievers import LIST_SCALES
-from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking
+from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking, Relation
 from fourfold.storage import records as formats
 from fourfold.storage.codec import text_identity
 from fourfold.storage.parts import nearest_part
@@ -526,6 +526,18 @@ class Graph(_Facet):
             for item, degree in self._unless_hub(mentioning.get(node, ()), filters)
         ]
         return [*own, *naming, *self._over_edges([(node, node) for node in nodes], filters)]
+
+    def relations(self, nodes: Sequence[int]) -> list[Relation]:
+        edges = [Relation(*edge, weight, True) for edge, weight in self._ns.edges.items()]
+        back = [Relation(edge.other, edge.relation, edge.node, edge.weight, False) for edge in edges]
+        each = [
+            sorted(
+                (edge for edge in way if edge.node == node), key=lambda edge: (-edge.weight, edge.other, edge.relation)
+            )
+            for node in sorted(nodes)[: limits.HUB]
+            for way in (edges, back)
+        ]
+        return sorted(edge for ranked in each for edge in ranked[: limits.HUB])
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         """From items to what they mention, to what mentions them, and over one edge from their nodes."""

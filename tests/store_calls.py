@@ -24,7 +24,7 @@ from fourfold.model import (
     Space,
 )
 from fourfold.ranking.connections import longest_named
-from fourfold.retrieval import Link, Part, Ranking
+from fourfold.retrieval import Link, Part, Ranking, Relation
 from fourfold.storage.protocols import Snapshot, Store, Transaction
 from fourfold.storage.values import (
     Direction,
@@ -204,6 +204,10 @@ class StoreCalls:
         with self.store.snapshot(namespace) as snapshot:
             nodes = longest_named(snapshot.graph.named(names), names)
             return snapshot.graph.node_links(sorted(nodes), filters)
+
+    def relations(self, namespace: str, names: Sequence[str]) -> Sequence[Relation]:
+        with self.snapshot(namespace) as snapshot:
+            return snapshot.graph.relations(sorted(longest_named(snapshot.graph.named(names), names)))
 
     def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> Sequence[Link]:
         with self.store.snapshot(namespace) as snapshot:

@@ -240,6 +240,17 @@ def test_the_degree_of_a_link_counts_the_links_at_both_ends(store):
     assert degrees == dict.fromkeys([*((notes[0], page) for page in (bob, again)), *((bob, note) for note in notes)], 6)
 
 
+def test_the_relations_of_nodes_are_their_heaviest_edges_in_each_direction(store):
+    many = [Edge(f"Reader {n}", "reads", "Book", 1.0 if n < HUB else 0.5) for n in range(HUB + 1)]
+    store.add_edges(NS, [*many, Edge("Ada", "wrote", "Book", 0.25), Edge("Book", "cites", "Ada", 0.75)])
+    found = store.relations(NS, ["ada"])
+    assert [edge[1::2] + edge[4:] for edge in found] == [("cites", 0.75, False), ("wrote", 0.25, True)]
+    of_book = store.relations(NS, ["book", "ada"])
+    assert {edge.weight for edge in of_book if edge.relation == "reads"} == {1.0}
+    assert len(of_book) == len(found) + HUB + 1
+    assert store.relations(NS, ["nobody"]) == []
+
+
 @pytest.mark.parametrize("direction", ["both", "out", "in"])
 @pytest.mark.parametrize("relation", [None, "mentions", "knows"])
 def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction, relation):

@@ -112,20 +112,19 @@ def test_questions_for_something_other_than_they_name_are_recognised(text, asks)
 
 
 @pytest.mark.spec("C3")
-def test_a_plan_becomes_relational_if_what_the_query_names_has_relations():
+def test_a_plan_becomes_relational_if_the_query_asks_for_a_stored_relation():
     plan = make_plan(PlanRequest("Who runs Eichelhäher?", "insights"), PlanSettings(), StoreFacts())
     assert (plan.query_type, plan.weights) == ("standard", {"semantic": 0.6, "keyword": 0.2, "graph": 0.2})
-    assert routed(plan, 0) == plan
-    relational = routed(plan, 2)
+    relational = routed(plan)
     assert (relational.query_type, relational.weights) == ("relational", RELATIONAL_WEIGHTS)
     callers = make_plan(
         PlanRequest("Who runs it?", "insights", weights={"graph": 0.5, "keyword": 0.5}), PlanSettings(), StoreFacts()
     )
-    assert routed(callers, 2).weights == callers.weights
-    auto = routed(make_plan(PlanRequest("Who runs it?"), PlanSettings(), StoreFacts()), 1)
+    assert routed(callers).weights == callers.weights
+    auto = routed(make_plan(PlanRequest("Who runs it?"), PlanSettings(), StoreFacts()))
     assert (auto.query_type, auto.weights) == ("relational", None)
     wiki = make_plan(PlanRequest("Who runs it?", "wiki"), PlanSettings(), StoreFacts())
-    assert routed(wiki, 1) == wiki
+    assert routed(wiki) == wiki
 
 
 @pytest.mark.spec("S4.3")

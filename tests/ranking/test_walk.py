@@ -8,13 +8,17 @@ from fourfold.limits import WALK_STARTS
 from fourfold.ranking.connections import (
     BEST_HIT,
     INSTEAD_OF_NAMES,
+    MENTIONING,
     NEARNESS,
     PERHAPS,
+    UNASKED,
+    answering_items,
     longest_named,
     mention_factor,
     named_items,
     rank_by_links,
     related_items,
+    unless_asked,
     walk_starts,
 )
 from fourfold.ranking.fusion import weighted
@@ -30,16 +34,16 @@ def texts(*scores: float):
 
 @pytest.mark.parametrize(
     ("kind", "passed"),
-    [("own", 0.5), ("edge", 0.5 * 0.8), ("mentions", 0.25), ("mentioned-by", 0.25 * 0.5), ("names", 0.25 * 0.1)],
+    [("own", 0.5), ("edge", 0.5**1.5 * 0.8), ("mentions", 0.25), ("mentioned-by", 0.25 * 0.5), ("names", 0.25 * 0.1)],
 )
-def test_an_edge_passes_the_strength_and_a_mention_its_square(kind, passed):
+def test_an_edge_passes_less_than_the_strength_and_a_mention_its_square(kind, passed):
     assert rank_by_links({1: 0.5}, [Link(1, 7, kind, 1.0, 1)]) == (Hit(7, pytest.approx(passed)),)
 
 
 def test_links_are_weighted_and_damped_and_add_up():
     links = [Link(1, 7, "edge", 0.5, 1), Link(2, 7, "edge", 1.0, 6), Link(1, 8, "own", 1.0, 2)]
     found = dict(rank_by_links({1: 1.0, 2: 0.5}, links))
-    assert found == pytest.approx({7: 0.8 * (0.5 + 0.5 / (1 + math.log(6))), 8: 1 / (1 + math.log(2))})
+    assert found == pytest.approx({7: 0.8 * (0.5 + 0.5**1.5 / (1 + math.log(6))), 8: 1 / (1 + math.log(2))})
 
 
 def test_the_ranking_is_sorted_with_ties_by_id_and_limited():
@@ -57,6 +61,22 @@ def test_related_items_are_named_by_the_query_or_joined_by_a_relation():
         Link(1, 9, "names", 1, 1),
     ]
     assert related_items({1: 1.0, 2: 0.25}, links) == pytest.approx({7: 1.0, 8: 0.8 * 0.5})
+
+
+def test_edges_that_are_not_asked_for_count_less():
+    links = [Link(1, 7, "edge", 0.5, 1), Link(1, 8, "edge", 1.0, 1), Link(1, 9, "own", 1.0, 1)]
+    assert [link.weight for link in unless_asked(links, {8})] == pytest.approx([0.5 * UNASKED, 1.0, 1.0])
+
+
+def test_items_of_asked_nodes_answer_and_mentions_only_for_nodes_without_items():
+    links = [
+        Link(1, 7, "own", 1.0, 1),
+        Link(1, 8, "names", 1.0, 1),
+        Link(2, 9, "names", 1.0, 1),
+        Link(1, 6, "own", 1.0, 1),
+    ]
+    assert answering_items({1: 0.5, 2: 0.25}, links, {6}) == pytest.approx({7: 1.0, 9: 0.5 * MENTIONING})
+    assert answering_items({}, [], {}) == {}
 
 
 def test_named_items_belong_to_what_the_query_names():

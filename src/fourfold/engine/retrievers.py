@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold.model import Filters
 from fourfold.ranking.connections import (
-    answering_items,
     PERHAPS,
+    answering_items,
     longest_named,
     mention_factor,
     named_items,

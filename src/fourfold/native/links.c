@@ -216,7 +216,7 @@ API int64_t ff_walk(
         for (int64_t o = 0; o < own.count && result == DONE; o++) {
             const int32_t node = NOW(c, moved_nodes, node_count, own.members[o]);
             nodes[own_count] = node;
-            from[own_count] = strengths[s];
+            from[own_count] = strengths[s] * sqrt(strengths[s]);
             sources[own_count++] = starts[s];
             const int32_t mentioned = AT(c, mentioned, node_count, node), holders = AT(c, holders, node_count, node);
             if (mentioned > c->hub) continue;

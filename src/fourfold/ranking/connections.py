@@ -91,7 +91,7 @@ def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: C
     for items in ({**by_kind["names"], **by_kind["own"]}).values():
         for item, share in items.items():
             found[item] = max(found.get(item, 0.0), share)
-    best = max(found.values(), default=1.0)
+    best = max(found.values(), default=1.0) or 1.0
     return {item: share / best for item, share in found.items()}
 
 
@@ -122,11 +122,14 @@ def rank_by_links(
 ) -> Hits:
     """Rank the items that links lead to by the sum of the strengths that reach them.
 
-    A mention, weaker evidence than a stored edge, passes the square of the strength. `mentions`: its `mention_factor`.
+    An edge passes the strength to the power of 1.5, so that what is linked to an uncertain start hardly ever passes the
+    answer. A mention, weaker evidence, passes the square. `mentions`: its `mention_factor`.
     """
     scores: dict[int, float] = {}
     for source, item, kind, weight, degree in links:
-        strength = strengths[source] if kind in ("own", "edge") else mentions * strengths[source] ** 2
+        strength = strengths[source]
+        if kind != "own":
+            strength *= math.sqrt(strength) if kind == "edge" else mentions * strength
         scores[item] = scores.get(item, 0.0) + strength * NEARNESS[kind] * weight * rarity(degree)
     return ranked(scores, limit)
 

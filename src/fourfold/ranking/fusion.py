@@ -293,17 +293,20 @@ def with_rerank(fusion: Fusion, scores: Mapping[int, float]) -> Fusion:
 TEXTS: Final = ("semantic", "keyword")
 RELATION: Final = "relation"
 """The source of what is added to items that a query asks for by a relation."""
+ANSWER_SHARE: Final = 1.01
+"""What the best of these gets, as a share of the best score: enough to come first without any other evidence."""
 
 
 def with_answers(fusion: Fusion, answers: Mapping[int, float]) -> Fusion:
-    """Add the best score, times their share, to that of items that a query asks for."""
+    """Add ANSWER_SHARE of the best score, times their share, to the scores of items that a query asks for."""
     highest = max(fusion.scores.values(), default=0.0)
     if not answers or highest <= 0:
         return fusion
-    raw, grid = ranked(answers, len(answers)), grid_for(2 * highest)
+    raw, weight = ranked(answers, len(answers)), ANSWER_SHARE * highest
+    grid = grid_for(highest + weight)
     parts = [part._replace(values=(part.values + grid) - grid) for part in fusion.parts]
-    values = (highest * raw.scores + grid) - grid
-    return fuse([*parts, Part(RELATION, highest, len(raw), raw, values)], fusion.weights)
+    values = (weight * raw.scores + grid) - grid
+    return fuse([*parts, Part(RELATION, weight, len(raw), raw, values)], fusion.weights)
 
 
 def held_back(fusion: Fusion, linked: Collection[int]) -> Fusion:
@@ -311,7 +314,9 @@ def held_back(fusion: Fusion, linked: Collection[int]) -> Fusion:
     texts = [part for part in fusion.parts if part.source in TEXTS] if linked else []
     if not texts:
         return fusion
-    ids, sums = bindings.sums(np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts]))
+    ids, sums = bindings.sums(
+        np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts])
+    )
     best = int(ids[bindings.order(ids, sums)[0]])
     above = [item for item in fusion.ids[: fusion.ids.index(best)] if item in linked]
     if not above or best in linked:

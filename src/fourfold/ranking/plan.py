@@ -8,6 +8,7 @@ only: see `routed`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -272,7 +273,10 @@ def _fusion(request: PlanRequest, preset: Preset, settings: PlanSettings) -> Fus
 
 
 def _route(text: str, preset: Preset, settings: PlanSettings) -> tuple[QueryType, tuple[str, ...]]:
-    return ("standard", ()) if preset.routing == "off" else route(text, settings.routing)
+    if preset.routing == "off":
+        return "standard", ()
+    routed = route(text, settings.routing)
+    return ("standard", ()) if _is_ordinary(folded_words(text), routed[1]) else routed
 
 
 def _recency(request: PlanRequest, preset: Preset, settings: PlanSettings, fusion: FusionName) -> Recency | None:
@@ -323,6 +327,17 @@ PREPOSITIONS: Final = frozenset(
         *("an", "auf", "aus", "bei", "durch", "fuer", "gegen", "mit", "nach", "ueber", "um", "unter", "von", "zu"),
     )
 )
+_OTHERWISE: Final = (AUXILIARIES - QUESTION_WORDS) | {
+    *("when", "why", "wie", "wann", "warum", "weshalb", "wieso", "hat", "haben", "hast", "ist", "sind", "war", "wird"),
+    *("wurde", "kann", "koennen", "darf", "soll", "muss", "gibt"),
+}
+"""First words of questions for something other than a person, a thing or a place."""
+_PERSONS: Final = frozenset(
+    ("i", "we", "you", "my", "our", "ich", "wir", "man", "du", "ihr", "mir", "uns", "mein", "meine")
+)
+"""Words of questions about what somebody does: "Which printer can I use?"."""
+_HAVING: Final = frozenset(("hat", "has"))
+_PARTICIPLE: Final = re.compile(r"(\w{0,7}ge|be|er|ent|ver|zer)\w{2,}(t|en)|\w{2,}(iert|ed|en|wn|ne)")
 _QUERY_WORDS: Final = 500
 """Number of words of a query that are checked."""
 
@@ -345,6 +360,19 @@ def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]
         or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
     ]
     return ("relational" if matched else "standard"), tuple(dict.fromkeys(matched))
+
+
+def asks_otherwise(words: Sequence[str]) -> bool:
+    """Whether folded words ask whether, how, when or why something is so, which no relation answers."""
+    return bool(words) and words[0] in _OTHERWISE and len(words) > 1
+
+
+def _is_ordinary(words: Sequence[str], matched: Collection[str]) -> bool:
+    """Whether words that can name a relation are used otherwise: how do I connect, who has time, what has changed."""
+    if asks_otherwise(words) or not _PERSONS.isdisjoint(words):
+        return True
+    having = _HAVING.issuperset(matched)
+    return having and (words[:1] in (("wer",), ("who",)) or any(map(_PARTICIPLE.fullmatch, words)))
 
 
 def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection[str]]) -> bool:

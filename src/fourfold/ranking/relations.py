@@ -1,8 +1,8 @@
 """Relations that a question asks for: the edges whose relation its words match, and what lies at their other ends.
 
 "Who maintains Heron?" names Heron and asks for what an edge `maintains` connects with it. Words match if they share a
-stem (maintains, maintainer), a verb (built, baut), or a meaning (betreut). The words of names do not count. In "Who owns
-the service that Heron depends on?" the word next to the name belongs to the first step, and the other word to the second.
+stem (maintains, maintainer), a verb (build, built) or a meaning (maintains, betreut). The words of names do not count.
+In "Who owns the service that Heron depends on?" the word next to the name belongs to the first of two steps.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
+from fourfold.ranking.plan import PREPOSITIONS, SEPARABLE, asks_otherwise
 from fourfold.retrieval import Relation
-from fourfold.ranking.plan import AUXILIARIES, PREPOSITIONS, QUESTION_WORDS, SEPARABLE
 from fourfold.text.fold import fold, folded_words
 from fourfold.text.stems import english_verb_forms, stem, stop_words, verb_forms
 
@@ -33,11 +34,6 @@ _QUERY_WORDS: Final = 100
 """Number of words of a question that are compared."""
 _CACHED: Final = 4096
 
-_OTHERWISE: Final = (AUXILIARIES - QUESTION_WORDS) | {
-    *("when", "why", "wie", "wann", "warum", "weshalb", "wieso", "hat", "haben", "hast", "ist", "sind", "war", "wird"),
-    *("wurde", "kann", "koennen", "darf", "soll", "muss", "gibt"),
-}
-"""First words of questions for something other than a person, a thing or a place."""
 _OBJECTS: Final = frozenset(
     (
         *("whom", "where", "wen", "wem", "welchen", "welchem", "wo", "woher", "wohin", "womit", "woran", "worauf"),
@@ -49,10 +45,11 @@ _OPEN: Final = frozenset(("was", "welche", "welches"))
 """Question words that ask for the object if the German verb is in the singular, and else for the subject."""
 _SMALL: Final = frozenset(
     (
-        *("about", "after", "and", "are", "as", "at", "be", "been", "by", "for", "from", "in", "into", "is", "it", "of"),
-        *("off", "on", "onto", "out", "over", "the", "to", "up", "was", "were", "with", "a", "an", "that", "this"),
-        *("am", "auf", "aus", "bei", "das", "der", "die", "durch", "fuer", "gegen", "im", "ist", "mit", "nach"),
-        *("ueber", "um", "und", "unter", "vom", "von", "vor", "war", "wird", "zu", "zum", "zur", "ab", "ein", "eine"),
+        *("about", "after", "and", "are", "as", "at", "be", "been", "by", "for", "from", "in", "into", "is", "it"),
+        *("of", "off", "on", "onto", "out", "over", "the", "to", "up", "was", "were", "with", "a", "an"),
+        *("that", "this", "am", "auf", "aus", "bei", "das", "der", "die", "durch", "fuer", "gegen", "im"),
+        *("ist", "mit", "nach", "ueber", "um", "und", "unter", "vom", "von", "vor", "war", "wird", "zu", "zum"),
+        *("zur", "ab", "ein", "eine"),
     )
 )
 """Words that say nothing alone, in relations and in questions."""
@@ -78,7 +75,7 @@ host run where, betreiben laufen hosten wo
 make build manufacture produce create develop, bauen herstellen produzieren fertigen entwickeln
 write author compose, schreiben verfassen autor
 found establish start, gründen gründer
-supply deliver provide, liefern beliefern lieferant beziehen versorgen
+supply deliver provide, liefern beliefern lieferant versorgen
 lead cause result trigger follow come, führen verursachen auslösen folgen folge
 affect hit concern impact, betreffen treffen
 train teach mentor coach, ausbilden schulen lehren anlernen einarbeiten
@@ -100,6 +97,9 @@ know friend, kennen freund
 """
 """A line is a meaning that relations have: English words, then German ones. Others are compared by their forms only."""
 
+_TURNED = "belong follow come employ include contain, gehören angehören folgen folge beschäftigen enthalten"
+"""Those whose subject is the object of others with the same meaning: what Ada owns belongs to her."""
+
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-zäöüß])(?=[A-ZÄÖÜ])")
 
@@ -109,11 +109,21 @@ def _meanings() -> Mapping[str, frozenset[str]]:
     """By term, the meanings that it has."""
     found: dict[str, set[str]] = {}
     for number, line in enumerate(_MEANINGS.strip().split("\n")):
-        for language, words in zip(("en", "de"), line.split(","), strict=True):
-            for word in words.split():
-                for term in _forms(fold(word), language):
-                    found.setdefault(term, set()).add(f"#{number}")
+        for term in _terms_of(line):
+            found.setdefault(term, set()).add(f"#{number}")
     return {term: frozenset(numbers) for term, numbers in found.items()}
+
+
+def _terms_of(line: str) -> Iterator[str]:
+    """The terms of English words and, after a comma, of German ones."""
+    for language, words in zip(("en", "de"), line.split(","), strict=True):
+        for word in words.split():
+            yield from _forms(fold(word), language)
+
+
+@cache
+def _turned() -> frozenset[str]:
+    return frozenset(_terms_of(_TURNED))
 
 
 def _forms(word: str, language: str) -> Iterator[str]:
@@ -143,9 +153,13 @@ class _Phrase(NamedTuple):
 @lru_cache(_CACHED)
 def _relation(spelled: str) -> _Phrase:
     every = [fold(word) for word in _WORD.findall(_HUMP.sub(" ", spelled))]
+    prefixes = [word for word in every[1:] if word in SEPARABLE and word not in _AGENT]
     telling = [word for word in every if word not in _SMALL]
     main = [word for word in telling if word not in _STOP_WORDS] or telling
-    return _Phrase(tuple(main), not _AGENT.isdisjoint(every))
+    if prefixes and main:  # hängt ab von
+        main = [prefixes[0] + main[0], *main[1:]]
+    by_agent = any(word in _AGENT and before.endswith(("t", "n", "d")) for before, word in pairwise(every))
+    return _Phrase(tuple(main), by_agent)
 
 
 @lru_cache(_CACHED)
@@ -159,6 +173,10 @@ def _match(asked: str, word: str) -> float:
     if asked not in _STOP_WORDS and not ours.forms.isdisjoint(its.forms):
         return 1.0
     return BY_MEANING if not ours.meanings.isdisjoint(its.meanings) else 0.0
+
+
+def _is_turned(word: str) -> bool:
+    return not _turned().isdisjoint(_terms(word).forms)
 
 
 # ---------------------------------------------------------------- the question
@@ -202,21 +220,27 @@ class _Question:
     @property
     def asks(self) -> bool:
         """Whether it may ask for a relation; whether, how or when something happens is none."""
-        return bool(self._free) and self.words[0] not in _OTHERWISE
+        return bool(self._free) and not asks_otherwise(self.words)
 
     def match(self, step: Relation, near: int, *, besides: str | None = None) -> _Match | None:
-        """The words that match the relation of a step. `near`: where its start stands. `besides`: a relation that
-        another step has: words that match it belong to that one."""
+        """The words that match the relation of a step, whose start stands at `near`.
+
+        `besides`: the relation of another step, which has the words that match it.
+        """
         relation = _relation(step.relation)
         free = [place for place in self._free if besides is None or not self._fits(place, besides)]
-        best = [max(((self._word(place, word), -abs(place - near), place) for place in free), default=_NO_PLACE) for word in relation.words]
+        best = [
+            max(((self._word(place, word), -abs(place - near), place) for place in free), default=_NO_PLACE)
+            for word in relation.words
+        ]
         if not best or not (quality := sum(fit for fit, *_ in best) / len(best)):
             return None
         place = max(best)[2]
         places = frozenset(place for fit, _, place in best if fit)
-        by_forms = quality > BY_MEANING  # owns and belongs to mean the same, the other way round
-        other_way = by_forms and (self._forward(near, place) != relation.passive) != step.forward
-        return _Match(step, place, places, quality, quality * min(1.0, step.weight) * (OTHER_WAY if other_way else 1.0))
+        turned = _is_turned(self.words[place]) != any(map(_is_turned, relation.words))
+        forward = self._forward(near, place) ^ relation.passive ^ turned
+        share = quality * min(1.0, step.weight) * (1.0 if forward == step.forward else OTHER_WAY)
+        return _Match(step, place, places, quality, share)
 
     def has_more(self) -> bool:
         """Whether other words are left, which may match a second step."""
@@ -247,8 +271,8 @@ class _Question:
         clause = self.words[: self._clause] if main else self.words[self._clause :]
         if not _PASSIVE_VOICE.isdisjoint(clause):
             return near > 0 and self.words[near - 1] in _AGENT
-        asked = self.words[1] if len(self.words) > 1 and self.words[0] in PREPOSITIONS else self.words[0]
-        if main and (asked in _OBJECTS or asked is not self.words[0]):
+        asked = self.words[0]
+        if main and (asked in _OBJECTS or asked in PREPOSITIONS):  # To whom does Emil report?
             return True
         if main and asked == "wer":
             return False
@@ -257,14 +281,13 @@ class _Question:
         return near < place
 
 
-_NO_PLACE = (0.0, 0, 0)
+_NO_PLACE: Final[tuple[float, int, int]] = (0.0, 0, 0)
 
 
 def _second_clause(text: str, words: Sequence[str]) -> int:
     """Where the first relative clause of a question begins; the number of words if there is none."""
     comma = len(folded_words(text[: text.find(",")])) if "," in text else len(words)
     return next((place for place, word in enumerate(words) if place > 1 and word in _RELATIVE), comma)
-
 
 
 def answering_nodes(
@@ -296,9 +319,10 @@ def answering_nodes(
     )
     if not question.is_about(first + second):
         return {}
+    early = ON_THE_WAY if second else 1.0
     shares: dict[int, float] = {}
-    for match, share in [*((match, 1.0) for match in second), *((match, ON_THE_WAY if second else 1.0) for match in first)]:
-        shares[match.step.other] = max(shares.get(match.step.other, 0.0), share * match.share)
+    for match in [*(match._replace(share=early * match.share) for match in first), *second]:
+        shares[match.step.other] = max(shares.get(match.step.other, 0.0), match.share)
     return shares
 
 

@@ -98,7 +98,7 @@ def relations(db: Db, nodes: Sequence[int]) -> list[Relation]:
         return []
     each = " UNION ALL ".join([_HEAVIEST_OF_NODE] * len(wanted))
     found = db.rows(each, *(node for node in wanted for _ in range(2)))
-    return sorted(Relation(*edge, forward == 1) for *edge, forward in found)
+    return sorted(Relation(near, name, far, weight, forward == 1) for near, name, far, weight, forward in found)
 
 
 def find_path(db: Db, start: int, goal: int, max_depth: int) -> list[Edge]:
