@@ -61,10 +61,8 @@ def main() -> None:
 
 def print_questions(memory: Memory, *, misses: bool) -> None:
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
-        rows = [
-            Asked(*row[:3], frozenset(row[3].split("|")))
-            for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        ]
+        read = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = [Asked(steps, language, text, frozenset(titles.split("|"))) for steps, language, text, titles in read]
     print("| preset | questions | n | answer first | MRR |\n|---|---|--:|--:|--:|")
     for preset in PRESETS:
         ranks = {row: rank(memory, row, preset) for row in rows}

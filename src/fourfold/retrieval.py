@@ -195,7 +195,7 @@ class Contribution:
     """One term of a score; `value` is the amount it adds."""
 
     source: str
-    """A retriever, `walk` (graph) or `shared` (tags) for items reached from the best hits, `rerank`, `file name`."""
+    """A retriever, `walk` or `shared` for items reached from the best hits, `relation`, `rerank`, `file name`."""
     rank: int | None
     raw: float | None
     """The retriever's own score: cosine, BM25, ..."""

@@ -9,7 +9,7 @@ import { RETRIEVERS } from './state.js';
 /** @typedef {import('./ranking.js').Line} Line */
 
 /** Every source of a contribution, in the order of bars and legends. */
-const SOURCES = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'rerank', 'file name'];
+const SOURCES = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'relation', 'rerank', 'file name'];
 /** A longer list is drawn without motion. */
 const SLIDING_CARDS = 30;
 /** Items whose lines are open. @type {Set<number>} */
