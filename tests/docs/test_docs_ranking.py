@@ -41,7 +41,7 @@ GRAPH = RETRIEVERS["graph"]
         f"(*find*, *high school*), the node has strength {PERHAPS}.",
         f"The best of these has strength {BEST_HIT}, and the strength of the others decreases with the square",
         f"items under {LEAST_START} are not used",
-        f"An edge passes the strength x {NEARNESS['edge']}",
+        f"An edge passes {NEARNESS['edge']} x the strength to the power of 1.5",
         f"belongs to more than {HUB} items",
         f"(L + {bm25.BASE_LENGTH}) / (average L + {bm25.BASE_LENGTH})",
         f"e^({fusion.TEXT_ODDS.nearness:g} x nearness + unknown - coverage - fall - {-fusion.TEXT_ODDS.prior:g})",
