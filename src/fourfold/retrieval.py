@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -60,6 +60,8 @@ class Ranking:
     """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found in the item."""
     related: Mapping[int, float] = field(default_factory=dict[int, float])
     """Strength in 0..1 of items that the query names, and of items joined to those by a stored relation."""
+    linked: Set[int] = frozenset()
+    """Items to which only stored relations lead from what the query names."""
     answers: Mapping[int, float] = field(default_factory=dict[int, float])
     """Items at the other end of relations that the query asks for, with shares in 0..1."""
     unknown: float = 0.0

@@ -16,6 +16,7 @@ from fourfold.ranking.connections import (
     longest_named,
     mention_factor,
     named_items,
+    only_linked,
     rank_by_links,
     related_items,
     unless_asked,
@@ -66,6 +67,11 @@ def test_related_items_are_named_by_the_query_or_joined_by_a_relation():
 def test_edges_that_are_not_asked_for_count_less():
     links = [Link(1, 7, "edge", 0.5, 1), Link(1, 8, "edge", 1.0, 1), Link(1, 9, "own", 1.0, 1)]
     assert [link.weight for link in unless_asked(links, {8})] == pytest.approx([0.5 * UNASKED, 1.0, 1.0])
+
+
+def test_only_items_that_nothing_else_leads_to_are_only_linked():
+    kinds = {7: ("edge",), 8: ("edge", "names"), 9: ("own", "edge"), 6: ("names",)}
+    assert only_linked([Link(1, item, kind, 1.0, 1) for item, of in kinds.items() for kind in of]) == {7}
 
 
 def test_items_of_asked_nodes_answer_and_mentions_only_for_nodes_without_items():

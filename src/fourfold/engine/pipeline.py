@@ -175,7 +175,7 @@ class Pipeline:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
         if (graph := progress.rankings.get("graph")) is not None and fusion.weights["graph"] > 0:
-            fusion = with_answers(held_back(fusion, graph.related.keys() - graph.evidence.keys()), graph.answers)
+            fusion = with_answers(held_back(fusion, graph.linked), graph.answers)
         both = all(name in lists for name in TEXTS)
         overlap = common(*[lists[name] for name in TEXTS]) if both else 0
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000

@@ -16,6 +16,7 @@ from fourfold.ranking.connections import (
     longest_named,
     mention_factor,
     named_items,
+    only_linked,
     rank_by_links,
     rank_by_tags,
     related_items,
@@ -106,7 +107,8 @@ class GraphRetriever:
         around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
         answers = answering_items(asked, around, self._named)
         hits = rank_by_links(strengths, unless_asked(links, answers), limit)
-        return Ranking(hits, evidence=self._named, related=related_items(strengths, links), answers=answers)
+        related = related_items(strengths, links)
+        return Ranking(hits, evidence=self._named, related=related, linked=only_linked(links), answers=answers)
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""

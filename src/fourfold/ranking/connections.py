@@ -95,6 +95,14 @@ def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: C
     return {item: share / best for item, share in found.items()}
 
 
+def only_linked(links: Iterable[Link]) -> set[int]:
+    """The items to which edges lead, and which neither belong to what the query names nor mention it."""
+    by_kind: dict[bool, set[int]] = {True: set(), False: set()}
+    for link in links:
+        by_kind[link.kind == "edge"].add(link.item)
+    return by_kind[True] - by_kind[False]
+
+
 def unless_asked(links: Iterable[Link], answers: Collection[int]) -> list[Link]:
     """The links, with less weight for edges to items that the query does not ask for."""
     return [
