@@ -15,6 +15,7 @@ from fourfold.config import default_store
 from fourfold.embed.vectors import check_dimension, check_vector
 from fourfold.engine import keyed
 from fourfold.engine.analysis import Analysis, analysis
+from fourfold.engine.confidence import without_unlikely
 from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
@@ -26,6 +27,7 @@ from fourfold.engine.version_methods import VersionMethods
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem
 from fourfold.ranking.factors import TimeMode, check_mode
+from fourfold.ranking.options import checked_cut
 from fourfold.ranking.plan import PlanRequest
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
@@ -68,6 +70,7 @@ class Memory(VersionMethods, GraphMethods):
         filters: GivenFilters | None = None,
         per_source: int | None = None,
         min_confidence: float | None = None,
+        cut: str | None = None,
         explain: bool = False,
         candidates: bool = False,
         namespaces: Sequence[str] | None = None,
@@ -89,15 +92,15 @@ class Memory(VersionMethods, GraphMethods):
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         mode = self._time_mode(time)
         options = ResultOptions(limit, surest, explain, candidates=candidates, time=mode, view=view)
-        if not namespaces:
-            return self._search.answer(self.namespace, request, options, given, filters, datetime.now(UTC))
-        names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces])
+        cuts = cut is not None and checked_cut(cut)
+        names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces or [self.namespace]])
         if len(names) > 1:
             if candidates:
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
         answers = [self._search.answer(name, request, options, given, filters, datetime.now(UTC)) for name in names]
-        return answers[0] if len(answers) == 1 else merged(answers)
+        answer = answers[0] if len(answers) == 1 else merged(answers)
+        return without_unlikely(answer) if cuts else answer
 
     def why(
         self,

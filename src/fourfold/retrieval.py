@@ -64,6 +64,8 @@ class Ranking:
     """Items to which only stored relations lead from what the query names."""
     answers: Mapping[int, float] = field(default_factory=dict[int, float])
     """Items at the other end of relations that the query asks for, with shares in 0..1."""
+    names: tuple[str, ...] = ()
+    """Names in the query (in normal form) that nodes have, without those that are part of a longer one."""
     unknown: float = 0.0
     """Share of the query's words, weighted by rarity, that occur in no item."""
     items: int = 0

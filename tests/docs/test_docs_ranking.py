@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from docs_pages import ROOT, quoted, row
 
-from fourfold.engine import present as confidence
+from fourfold.engine import confidence
 from fourfold.limits import CANDIDATES, HUB
 from fourfold.ranking import factors, fusion, presets
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
@@ -22,7 +22,13 @@ PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("ranking
 TEXT = " ".join(PAGE.split())
 WORDS = {6: "six"}
 GRAPH = RETRIEVERS["graph"]
-(COSINE_BIAS, PER_COSINE), (COVERAGE_BIAS, PER_COVERAGE) = confidence.COSINE_ALONE, confidence.COVERAGE_ALONE
+FITS = (confidence.BOTH, confidence.VECTORS, confidence.WORDS)
+
+
+def slopes(title: str, part: str) -> str:
+    """The row of a piece of evidence in the table of slopes."""
+    given = [getattr(fit.per, part) for fit in FITS]
+    return f"{title} | {' | '.join(f'{slope:g}' if slope else '-' for slope in given)} |"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +67,15 @@ GRAPH = RETRIEVERS["graph"]
         f"strength {factors.RECENCY_STRENGTHS['auto']:g}; in rrf {factors.RECENCY_STRENGTHS['rrf']:g}",
         f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
         f"tag `{factors.EVERGREEN}` has factor 1",
-        f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x words + ",
-        f"x words + {confidence.PER_RELATION:g} x relation - {-confidence.BIAS:g}))",
-        f"or {PER_COSINE:g} x cosine - {-COSINE_BIAS:g}, whichever is more",
-        f"{PER_COVERAGE:g} x words - {-COVERAGE_BIAS:g} + {confidence.PER_RELATION:g} x relation",
-        f"{NEARNESS['edge']} x the edge's weight if a stored relation joins it",
+        f"| constant | {' | '.join(f'{fit.constant:g}' for fit in FITS)} |",
+        slopes("between the store's average (0) and 1", "nearness"),
+        slopes("of the words outside of the name", "words"),
+        slopes("how far its cosine exceeds that of every other item", "lead"),
+        slopes("how far its share of all words exceeds that of every other item", "lead_words"),
+        slopes("or the square of the share of the query that is its tags", "alone"),
+        slopes("*first*: 1 for the first result", "first"),
+        f"a confidence below {confidence.SHARE:g} of that of the first one",
+        f"and all if that is below {confidence.LEAST:g}.",
     ],
 )
 def test_documented_number_matches_the_code(phrase: str) -> None:

@@ -12,24 +12,22 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
+from fourfold.engine.confidence import Judge
 from fourfold.engine.pipeline import Found, hits_of
 from fourfold.engine.scope import CURRENT, View, happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
 from fourfold.limits import VERSIONS, WINDOWS
 from fourfold.model import Filters, Item, Json
-from fourfold.native.rankings import values_of
 from fourfold.ranking.explain import explained
 from fourfold.ranking.factors import TimeMode, recency_factor, source_weight, window_factor
 from fourfold.ranking.fusion import NO_HITS, Fusion, with_factors
 from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import (
     Candidates,
     Contribution,
     Degraded,
     Hits,
-    Numbers,
     Part,
     Plan,
     Query,
@@ -97,7 +95,9 @@ def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime, window: TimeW
     return Ordered(hits, items, factors, windows, sources)
 
 
-def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, text: str) -> list[Result]:
+def results(
+    found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, judge: Judge, text: str
+) -> list[Result]:
     """The top_k that the options lets through, read in as few steps as that takes.
 
     Of chunks of files with the same text the best is a result; it lists the others that are among the FOLD_DEPTH best
@@ -112,7 +112,7 @@ def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: Res
     while len(chosen) < wanted and start < len(ids):
         part = Hits(ids[start : start + step], scores[start : start + step])
         _read(order, part.ids, fetch)
-        fresh = _results(found, order, options, text, part)
+        fresh = _results(found, order, options, judge, text, part)
         candidates += [result for result in fresh if result.confidence >= options.min_confidence]
         of_files = any(map(_path, candidates))
         chosen = list(at_most_per_source(each_text_once(candidates), _path, per_source)) if of_files else candidates
@@ -160,22 +160,16 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
     order.items.update(fetch(missing) if missing else {})
 
 
-def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> list[Result]:
-    tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
-    unmatched = 0.0 if "keyword" in found.rankings else None
+def _results(found: Found, order: Ordered, options: ResultOptions, judge: Judge, text: str, part: Hits) -> list[Result]:
+    graph = found.rankings.get("graph", _SILENT)
     connected = found.fusion.listed("graph") if len(hits_of(graph).ids) else frozenset[int]()
-    cosines, covered = _values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
-    others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
     lines = Lines(found.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
     made: list[Result] = []
-    rows = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
-    for place, (item, score, cosine, coverage) in enumerate(rows):
+    rows = zip(part.ids.tolist(), part.scores.tolist(), judge.confidences(part.ids), strict=True)
+    for place, (item, score, confidence) in enumerate(rows):
         if (stored := order.items.get(item)) is None:
             continue
-        other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others]) if others else 0.0
-        tagged, related = tags.evidence.get(item, 0.0), graph.related.get(item, 0.0)
-        confidence = round(result_confidence(cosine, coverage, tagged, related, other), 6)
         distance = None if item not in connected else 0 if item in graph.evidence else 1
         contributions = LazyContributions(lines, place)
         result = Result(stored, score, confidence, text, contributions, graph_distance=distance)
@@ -185,73 +179,12 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
     return made
 
 
-def _values_at(ids: Ints, *asked: tuple[Mapping[int, float], float | None]) -> list[list[float | None]]:
-    """The numbers of a few ids in each of several mappings, with the default of each."""
-    tables = [numbers.columns if isinstance(numbers, Numbers) else () for numbers, _ in asked]
-    return [
-        [default if math.isnan(number) else number for number in found]
-        if isinstance(numbers, Numbers)
-        else [numbers.get(item, default) for item in ids.tolist()]
-        for (numbers, default), found in zip(asked, values_of(ids, tables), strict=True)
-    ]
-
-
 def _with_factors(result: Result, order: Ordered) -> Result:
     age, window, source = (found.get(result.id, 1.0) for found in (order.factors, order.windows, order.sources))
     return replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
 
 
 _SILENT: Final = Ranking(NO_HITS)
-
-
-# ---------------------------------------------------------------- confidence in an answer, from absolute evidence
-#
-# A fused score is relative to the best hit, so it says nothing about a store that does not hold the answer. Four
-# kinds of evidence are absolute: the cosine (near 0.1 for unrelated texts, above 0.4 for an answer), the share of the
-# query's words found in the item (weighted by rarity), the share covered by the item's tags, and whether the item is
-# what the query names or is joined to it by a stored relation. Each covers cases the others miss: a paraphrase shares
-# no words, a product code has no semantic neighbours, the owner of a service has another vocabulary. They add up as
-# log odds: one strong piece of evidence is about even, two are a yes.
-#
-# The slopes of cosine and coverage are close to a logistic fit on two collections, made a little steeper by hand; the
-# slope of the relation was set on the demo, where a stored relation alone is even. docs/quality-tried.md has figures,
-# also for collections not used in the fit. Confidence cannot separate an answer from a near miss: with the answer
-# removed from the store, the next best item still has a median of 0.27 to 0.81.
-
-BIAS: Final = -4.7
-PER_COSINE: Final = 8.5
-PER_COVERAGE: Final = 5.0
-PER_RELATION: Final = 6.5
-
-COSINE_ALONE: Final = (-4.4, 13.0)
-"""Bias and slope if coverage is unknown, as without a keyword index: 0.05 means no, 0.55 means yes."""
-COVERAGE_ALONE: Final = (-4.0, 6.5)
-"""Bias and slope without a vector: all words found means likely, never certain."""
-
-
-def result_confidence(
-    cosine: float | None = None,
-    coverage: float | None = None,
-    tags: float = 0.0,
-    relation: float = 0.0,
-    log_odds: float = 0.0,
-) -> float:
-    """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds.
-
-    `cosine` and `coverage` (the share of the query's words, weighted by rarity, in the text) are None where a retriever
-    had no score. `tags`: the share of the query's words that the item's tags cover. `relation`: how strongly the item
-    is what the query names, or is joined to that by a stored relation. `log_odds`: what further retrievers add.
-    """
-    words = min(1.0, max(coverage or 0.0, tags))
-    if cosine is not None:
-        odds = BIAS + PER_COSINE * cosine + PER_COVERAGE * words
-        if coverage is None:
-            odds = max(odds, COSINE_ALONE[0] + COSINE_ALONE[1] * cosine)
-    elif coverage is not None or tags or relation or log_odds:
-        odds = COVERAGE_ALONE[0] + COVERAGE_ALONE[1] * words
-    else:
-        return 0.0
-    return 1 / (1 + math.exp(-odds - PER_RELATION * min(1.0, relation) - log_odds))
 
 
 # ---------------------------------------------------------------- variety: a limit per file, and each text once
@@ -353,8 +286,9 @@ def _waiting(count: int, items: int) -> str:
     return f"{count} of {items} items {'waits for its vector' if count == 1 else 'wait for their vectors'}"
 
 
-def response_confidence(results: Iterable[Result]) -> float:
-    return max([result.confidence for result in results], default=0.0)
+def response_confidence(results: Sequence[Result]) -> float:
+    """That of the first result."""
+    return results[0].confidence if results else 0.0
 
 
 # ---------------------------------------------------------------- contributions, made on first access
@@ -491,7 +425,7 @@ def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
 
     That is judged by its best JUDGED results.
     """
-    sure = [response_confidence(answer.results[:JUDGED]) for answer in answers]
+    sure = [max([result.confidence for result in answer.results[:JUDGED]], default=0.0) for answer in answers]
     surest = max(sure, default=0.0)
     results = [
         _scaled(result, confidence / surest if surest else 1.0)

@@ -14,6 +14,7 @@ from fourfold.ranking.connections import (
     PERHAPS,
     answering_items,
     longest_named,
+    longest_names,
     mention_factor,
     named_items,
     only_linked,
@@ -97,7 +98,8 @@ class GraphRetriever:
         known = self._graph.named(names)
         if not known:
             return _NOTHING
-        longest = longest_named(known, names)
+        named = tuple(longest_names(known, names))
+        longest = {node for name in named for node in known[name]}
         links = self._graph.node_links(sorted(longest), query.filters)
         sure = longest_named(known, spelled_names(query.text))
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
@@ -107,8 +109,14 @@ class GraphRetriever:
         around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
         answers = answering_items(asked, around, self._named)
         hits = rank_by_links(strengths, unless_asked(links, answers), limit)
-        related = related_items(strengths, links)
-        return Ranking(hits, evidence=self._named, related=related, linked=only_linked(links), answers=answers)
+        return Ranking(
+            hits,
+            evidence=self._named,
+            related=related_items(strengths, links),
+            linked=only_linked(links),
+            answers=answers,
+            names=named,
+        )
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""

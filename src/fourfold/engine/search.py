@@ -15,6 +15,7 @@ from fourfold import limits, scheduling
 from fourfold.config import Settings
 from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
+from fourfold.engine.confidence import Judge
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Found, Pipeline
 from fourfold.engine.present import (
@@ -53,7 +54,7 @@ from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
-from fourfold.text.entities import file_names, named_files
+from fourfold.text.entities import file_names, named_files, without_names
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
 from fourfold.text.time_window import TIME_HINT
 
@@ -210,7 +211,8 @@ class Search:
         fetch, query = snapshot.rows.get, question.query
         whole = query.text if query.typed is None else query.typed
         order = present.ordered(found, found.plan, fetch, now, window)
-        chosen = present.results(found, found.plan, order, fetch, options, whole)
+        judge = self._judge(snapshot, query, found, order)
+        chosen = present.results(found, found.plan, order, fetch, options, judge, whole)
         unread: Sequence[str] = ()
         if snapshot.size.windows and "semantic" in found.rankings and "semantic" not in self._injected:
             chosen = with_parts(snapshot, query, chosen)
@@ -235,6 +237,13 @@ class Search:
         if fused is None and window is None:
             return response
         return replace(response, candidates=fused, time_window=window)
+
+    @staticmethod
+    def _judge(snapshot: Snapshot, query: Query, found: Found, order: Ordered) -> Judge:
+        names = found.rankings["graph"].names if "graph" in found.rankings else ()
+        unnamed = without_names(query.text, names) if names and "keyword" in found.rankings else ""
+        first = order.hits.ids[0].item() if len(order.hits.ids) else None
+        return Judge(found, first, (lambda ids: snapshot.words.scores(unnamed, ids).evidence) if unnamed else None)
 
     def why(
         self,
@@ -264,7 +273,8 @@ class Search:
             result = None
             if rank is not None:
                 alone = replace(order, hits=order.hits[rank - 1 : rank])
-                shown = present.results(found, found.plan, alone, fetch, ResultOptions(explain=True), request.text)
+                judge, shown_as = self._judge(snapshot, asked.query, found, order), ResultOptions(explain=True)
+                shown = present.results(found, found.plan, alone, fetch, shown_as, judge, request.text)
                 result = next(iter(with_parts(snapshot, asked.query, shown)), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
             told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, found, scored, passes))

@@ -48,11 +48,15 @@ def rarity(uses: int) -> float:
 # ---------------------------------------------------------------- links
 
 
-def longest_named(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> set[int]:
-    """Nodes (`known`, by name) of names that are not part of a longer one: of `new york city`, not of `york`."""
+def longest_names(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> list[str]:
+    """Known names that are not part of a longer one: `new york city`, not `york`."""
     padded = [f" {name} " for name in names if name in known]
-    longest = [name for name in padded if not any(name in other and name != other for other in padded)]
-    return {node for name in longest for node in known[name[1:-1]]}
+    return [name[1:-1] for name in padded if not any(name in other and name != other for other in padded)]
+
+
+def longest_named(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> set[int]:
+    """Nodes (`known`, by name) of the longest names."""
+    return {node for name in longest_names(known, names) for node in known[name]}
 
 
 def named_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:

@@ -25,6 +25,16 @@ RERANKERS: Final = f"{OFF}, {AUTO}, {BUILT_IN}, {ENDPOINT} or {FOLDER_PREFIX}FOL
 RERANKERS_REMEDY: Final = f"Choose {RERANKERS}"
 
 
+CUTS: Final = (AUTO, OFF)
+
+
+def checked_cut(value: object) -> bool:
+    """Return whether to leave out results that most likely do not answer; raise InvalidQuery if it is no choice."""
+    if value not in CUTS:
+        raise InvalidQuery(f"cut is {value!r}", f"Choose {' or '.join(CUTS)}")
+    return value == AUTO
+
+
 def is_rerank(value: object) -> bool:
     """Whether the value names a reranker, or is `off` or `auto`."""
     if not isinstance(value, str):
@@ -250,6 +260,18 @@ _TABLE: Final = (
         most=1,
         argument="min_confidence",
         advice="Drop results below this.",
+    ),
+    SearchOption(
+        "cut",
+        "text",
+        "Leave out results that most likely do not answer, compared with the best one.",
+        "`off`; `auto` in search tools and hooks",
+        flag="--cut",
+        metavar="C",
+        choices=CUTS,
+        argument="cut",
+        advice="off: also show results that most likely do not answer.",
+        listed=False,
     ),
     SearchOption(
         "explain",

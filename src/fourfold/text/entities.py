@@ -110,6 +110,13 @@ def spelled_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))[:QUERY_NAMES]
 
 
+def without_names(text: str, names: Iterable[str]) -> str:
+    """Return the words of a query that are in none of these names; empty if only stop words are left."""
+    named = {word for name in names for word in name.split()}
+    rest = [word for word in _spelled(text) if _FOLDED[word] not in named]
+    return " ".join(rest) if any(len(word) > 1 and _FOLDED[word] not in _STOP_WORDS for word in rest) else ""
+
+
 def _quoted(text: str) -> list[str]:
     if text.isascii() and '"' not in text and "`" not in text:
         return []

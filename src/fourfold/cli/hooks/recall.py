@@ -62,6 +62,7 @@ def prompt_context(memory: Memory, event: Event, settings: Settings, *, words_on
             query,
             top_k=RESULTS,
             min_confidence=settings.hook_min_confidence,
+            cut="auto",
             only=("keyword", "graph", "tags") if words_only else None,
         )
         for result in response.results:

@@ -14,6 +14,7 @@ from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
 from fourfold.model import Filters, Item, ItemPatch, Json
 from fourfold.operations import OPERATIONS, Operation
+from fourfold.ranking.options import AUTO
 from fourfold.retrieval import SearchResponse
 from fourfold.serve.access import Sessions
 from fourfold.serve.budget import Form, check_budget
@@ -136,7 +137,7 @@ class Tools:
         options: Annotated[
             Options,
             *("vector", "top_k", "weights", "fusion", "preset", "alpha", "k", "rerank", "time", "min_confidence"),
-            *("explain", "history", "as_of", "source_weights"),
+            *("cut", "explain", "history", "as_of", "source_weights"),
         ],
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,
@@ -366,7 +367,7 @@ class Tools:
         self,
         query_text: Query,
         filters: Filters,
-        options: Annotated[Options, "vector", "top_k", "min_confidence", "explain"],
+        options: Annotated[Options, "vector", "top_k", "min_confidence", "cut", "explain"],
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,
     ) -> CallToolResult:
@@ -380,7 +381,7 @@ class Tools:
         self,
         query_text: Query,
         filters: Filters,
-        options: Annotated[Options, "top_k", "min_confidence", "explain"],
+        options: Annotated[Options, "top_k", "min_confidence", "cut", "explain"],
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,
     ) -> CallToolResult:
@@ -394,7 +395,7 @@ class Tools:
         self,
         query: Query,
         filters: Filters,
-        options: Annotated[Options, "min_confidence", "explain"],
+        options: Annotated[Options, "min_confidence", "cut", "explain"],
         page: Annotated[Integer, Field(json_schema_extra={"minimum": 1})] = 1,
         page_size: Annotated[
             Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
@@ -527,7 +528,8 @@ class Tools:
         refuse_folders(options.get("rerank"))
         names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
         memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
-        return await memories[0].search(text, namespaces=[memory.namespace for memory in memories], **options)
+        options = {"cut": AUTO, **options, "namespaces": [memory.namespace for memory in memories]}
+        return await memories[0].search(text, **options)
 
 
 def _budget(max_tokens: int | None) -> int:
