@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import relations
 from near_misses import FOREIGN, THINGS, made_up
 from numpy.typing import NDArray
 from quality import DEMO, ROOT, collection
@@ -43,6 +44,7 @@ NAMES = (
     *("lihua-world", "piaf-fr", "hotpotqa", "2wikimultihopqa", "cacm", "realmem", "scifact-train"),
 )
 MADE_UP, SMALL, FOREIGN_NAME = "made-up things", "made-up things in small stores", "demo near misses"
+RELATIONS = "relations of the demo"
 STORES = 10
 """Small stores, with about six things each."""
 STORED = 0.6
@@ -96,7 +98,7 @@ def main() -> None:
         return
     options.rows.mkdir(parents=True, exist_ok=True)
     recorded = record()
-    for name in options.names or (*NAMES, MADE_UP, SMALL, FOREIGN_NAME):
+    for name in options.names or (*NAMES, MADE_UP, SMALL, FOREIGN_NAME, RELATIONS):
         rows = list(gathered(name, options.data, options.cache, recorded))
         (options.rows / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
         firsts = [row for row in rows if not row.place and row.mode == "all"]
@@ -143,9 +145,10 @@ def gathered(name: str, data: Path, cache: Path | None, recorded: Recorded) -> I
     if name in (MADE_UP, SMALL):
         yield from rows_of(*things(name), cache, recorded)
         return
-    with collection(data, DEMO if name == FOREIGN_NAME else name) as found:
-        if name == FOREIGN_NAME:
-            yield from rows_of(found, list(foreign(found)), cache, recorded)
+    with collection(data, DEMO if name in (FOREIGN_NAME, RELATIONS) else name) as found:
+        if name in (FOREIGN_NAME, RELATIONS):
+            asked = foreign(found) if name == FOREIGN_NAME else related(found)
+            yield from rows_of(found, list(asked), cache, recorded)
             return
         chosen = smaller(found)
         judged = {key for grades in chosen.judgements.values() for key, grade in grades.items() if grade > 0}
@@ -246,6 +249,13 @@ def foreign(found: Collection) -> Iterator[Asked]:
             for number, text in enumerate(FOREIGN["person" if item.kind == "person" else "thing"]):
                 question = Question(f"{item.key} {number}", text.format(item.title))
                 yield Asked(question, NEAR, frozenset(), FOREIGN_NAME)
+
+
+def related(found: Collection) -> Iterator[Asked]:
+    """Questions for relations of the demo."""
+    for number, each in enumerate(relations.questions()):
+        right = frozenset(item.key or "" for item in found.items if item.title in each.titles)
+        yield Asked(Question(f"{RELATIONS} {number}", each.text), ANSWERED, right, RELATIONS)
 
 
 def family(name: str) -> str:

@@ -59,10 +59,14 @@ def main() -> None:
 # ---------------------------------------------------------------- questions for relations
 
 
-def print_questions(memory: Memory, *, misses: bool) -> None:
+def questions() -> list[Asked]:
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
         read = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        rows = [Asked(steps, language, text, frozenset(titles.split("|"))) for steps, language, text, titles in read]
+        return [Asked(steps, language, text, frozenset(titles.split("|"))) for steps, language, text, titles in read]
+
+
+def print_questions(memory: Memory, *, misses: bool) -> None:
+    rows = questions()
     print("| preset | questions | n | answer first | MRR |\n|---|---|--:|--:|--:|")
     for preset in PRESETS:
         ranks = {row: rank(memory, row, preset) for row in rows}

@@ -73,6 +73,7 @@ def slopes(title: str, part: str) -> str:
         slopes("how far its cosine exceeds that of every other item", "lead"),
         slopes("how far its share of all words exceeds that of every other item", "lead_words"),
         slopes("or the square of the share of the query that is its tags", "alone"),
+        slopes("at the other end of a relation that the query asks for", "asked"),
         slopes("*first*: 1 for the first result", "first"),
         f"a confidence below {confidence.SHARE:g} of that of the first one",
         f"and all if that is below {confidence.LEAST:g}.",

@@ -121,14 +121,15 @@ def test_routing_fires_on_relational_questions_and_hardly_on_others(answers: dic
 
 @pytest.mark.spec("B14")
 def test_unanswerable_questions_have_less_confidence(answers: dict[str, list[Answer]]) -> None:
-    assert (separation(answers["auto"]) or 0) >= 0.85
+    assert (separation(answers["auto"]) or 0) >= 0.90
 
 
 @pytest.mark.spec("C2")
-def test_tags_that_are_the_query_answer_it(answers: dict[str, list[Answer]]) -> None:
-    sure = [each.confidence for each in answers["auto"] if each.question.category == "tag"]
+@pytest.mark.parametrize("category", ["relational", "tag"])
+def test_relations_and_tags_that_the_query_asks_for_answer_it(category: str, answers: dict[str, list[Answer]]) -> None:
+    sure = [each.confidence for each in answers["auto"] if each.question.category == category]
     assert len(sure) >= 14
-    assert sum(confidence >= 0.5 for confidence in sure) >= len(sure) - 1
+    assert sum(confidence >= 0.5 for confidence in sure) >= 0.8 * len(sure)
 
 
 @pytest.mark.spec("S2.7")

@@ -62,10 +62,10 @@ class Fit(NamedTuple):
         return self.constant + sum(map(operator.mul, self.per, evidence))
 
 
-BOTH: Final = Fit(-5.1, Evidence(nearness=4.4, words=1.5, lead=7.5, alone=4.5, first=1.5))
-VECTORS: Final = Fit(-6.0, Evidence(nearness=7.5, lead=6.8, first=1.5))
+BOTH: Final = Fit(-5.2, Evidence(nearness=4.4, words=1.5, lead=7.4, alone=4.4, asked=5.7, first=1.6))
+VECTORS: Final = Fit(-6.0, Evidence(nearness=7.5, lead=6.4, first=1.5))
 """Without keyword search."""
-WORDS: Final = Fit(-3.4, Evidence(words=1.7, lead_words=5.6, first=1.2))
+WORDS: Final = Fit(-3.5, Evidence(words=1.7, lead_words=5.6, asked=5.0, first=1.3))
 """For items without a cosine."""
 
 
