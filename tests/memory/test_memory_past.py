@@ -88,7 +88,7 @@ def test_a_superseded_reason_is_found_where_nothing_current_answers(memory: Memo
     assert (present.item.text, present.item.superseded_at) == ("Payments run over Adyen", None)
     assert past.item.text.startswith("We left Mollie")
     assert past.item.superseded_at is not None
-    assert found.confidence == max(result.confidence for result in found.results) >= ANSWERS
+    assert max(result.confidence for result in found.results) >= ANSWERS
     assert found.notes == (PAST_NOTE,)
     for size in (1, 3, 12):
         shorter = memory.search(question, top_k=size)
