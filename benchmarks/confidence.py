@@ -8,10 +8,11 @@ stored items answer, near misses whose judged items are all missing, and far-off
 stored whole. `near_misses.py` adds made-up things, and questions about things of the demo. The evidence of the first
 ten results of each question is written to FOLDER.
 
-`fit` prints the logistic fit to all of them (`FITS` of engine/confidence.py), writes the table of
+`fit` prints the logistic fit to all of them (`BOTH` and others of engine/confidence.py), writes the table of
 docs/quality-confidence.md, and docs/confidence.svg. Every figure is of data outside of the fit: a collection is left
-out (all languages of XQuAD at once), and the made-up things are halved by their names. Kinds of questions weigh the
-same in every collection, half of a question's weight is that of its first result, and made-up things weigh more.
+out (all languages of XQuAD at once, and all questions about the demo), and the made-up things are halved by their
+names. Only the demo has questions for relations, so these have no figures. Kinds of questions weigh the same in every
+collection, half of a question's weight is that of its first result, and made-up things weigh more.
 """
 
 from __future__ import annotations
@@ -289,6 +290,7 @@ def fit(rows: Sequence[Row]) -> None:
         slopes = logistic(matrix(chosen, names), right(chosen), weights(chosen))
         told = ", ".join(f"{name}={slope:.2f}" for name, slope in zip(names, slopes[1:], strict=True))
         print(f"{constant}: Final = Fit({slopes[0]:.2f}, Evidence({told}))")
+        chosen = [row for row in chosen if row.source != RELATIONS]
         guessed = held_out(chosen, names)
         if constant == "BOTH":
             write(chosen, guessed)
@@ -329,10 +331,15 @@ def odds(log_odds: Floats) -> Floats:
     return 1 / (1 + np.exp(-log_odds))
 
 
+def store(source: str) -> str:
+    """Sources with the same items are left out together."""
+    return DEMO if source in (FOREIGN_NAME, RELATIONS) else source.replace(SMALL, MADE_UP)
+
+
 def held_out(rows: Sequence[Row], names: Sequence[str]) -> Floats:
     """The confidence of every row by a fit to the other sources."""
     inputs, outcomes, every = matrix(rows, names), right(rows), weights(rows)
-    sources = np.array([row.source.replace(SMALL, MADE_UP) for row in rows])
+    sources = np.array([store(row.source) for row in rows])
     guessed = np.zeros(len(rows))
     for source in np.unique(sources):
         out = sources == source
