@@ -33,7 +33,7 @@ from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import RERANK, RERANK_SHARE
 from fourfold.ranking.plan import is_question
 from fourfold.rerank.base import Budget, Reranker
-from fourfold.rerank.ms_marco import LANGUAGES, MODEL_SHA256, model_file
+from fourfold.rerank.onnx import LANGUAGES, MODEL_SHA256, model_file
 from fourfold.retrieval import Ranking
 from fourfold.text.language import detect
 

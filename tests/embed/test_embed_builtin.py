@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fourfold import Memory
-from fourfold.embed import builtin, onnx_runtime
+from fourfold.embed import builtin, session
 from fourfold.embed.base import EmbeddingModel, embed_queries, embeds_in
 from fourfold.embed.builtin import (
     ENCODERS,
@@ -32,8 +32,7 @@ from fourfold.embed.builtin import (
     built_in_model,
     recipe,
 )
-from fourfold.embed.onnx_runtime import Graph
-from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, LocalEmbedder, batches
+from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, Graph, LocalEmbedder, batches
 from fourfold.errors import EmbedderUnavailable
 
 MIXED = ["one", "a question about " * 40, "Straße und Größe", "", "x " * 400, "two words", "日本語 text", "one"]
@@ -185,7 +184,7 @@ def test_a_damaged_file_is_refused(files: Path, name: str, damage: Callable[[byt
 def test_a_damaged_model_never_reaches_native_code(files: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (files / name).unlink()
     (files / name).write_bytes(flipped((ENCODERS / name).read_bytes()))
-    monkeypatch.setattr(onnx_runtime, "open_native", lambda *_, **__: pytest.fail("native code read a damaged file"))
+    monkeypatch.setattr(session, "open_native", lambda *_, **__: pytest.fail("native code read a damaged file"))
     with pytest.raises(EmbedderUnavailable, match="is damaged"):
         built_in_model().load()
 
@@ -260,7 +259,7 @@ def test_many_texts_run_concurrently_and_keep_their_order(
         return run(graph, rows)
 
     monkeypatch.setattr(Graph, "run", noting)
-    monkeypatch.setattr("fourfold.embed.onnx_runtime.usable_cores", lambda: cores)
+    monkeypatch.setattr("fourfold.embed.session.usable_cores", lambda: cores)
     found = built_in.embed(texts)
     assert len(runs) > 3
     assert {name.startswith("fourfold-model") for name in runs} == ({True, False} if cores > 1 else {False})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fourfold.embed import EMBEDDERS, OpenAISettings, create, model_folder
-from fourfold.embed.openai import OpenAIEmbedder
+from fourfold.embed.endpoint import OpenAIEmbedder
 from fourfold.errors import InvalidSetting
 
 LIGHT = """

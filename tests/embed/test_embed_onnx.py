@@ -15,9 +15,8 @@ from tokenizers import BertWordPieceTokenizer
 
 from fourfold.embed.base import Embedder
 from fourfold.embed.builtin import ENCODERS, MODEL, PASSAGE_PREFIX, SHA256, VOCABULARY, WORDS
-from fourfold.embed.files import digest
 from fourfold.embed.onnx import LONGEST, folder_model, max_tokens, pooling
-from fourfold.embed.onnx_runtime import best_output, input_type, normalised, pooled
+from fourfold.embed.session import best_output, digest, input_type, normalised, pooled
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 
 TEXTS = ["how to log in", "authentication flow", "a much longer text about nothing in particular " * 4]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from embed_fault_server import FaultServer, vector
 
-from fourfold.embed.openai import BATCH_TEXTS, TEXT_CHARACTERS, OpenAIEmbedder, OpenAISettings
+from fourfold.embed.endpoint import BATCH_TEXTS, TEXT_CHARACTERS, OpenAIEmbedder, OpenAISettings
 from fourfold.errors import EmbedderUnavailable, InvalidSetting
 
 CANARY = "sk-canary-4f1d9b7a2c8e"

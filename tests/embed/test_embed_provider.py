@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from fourfold.embed.provider import message_of, redirect_target, retry_after, shown
+from fourfold.embed.endpoint import message_of, redirect_target, retry_after, shown
 
 KEY = "sk-canary-4f1d9b7a2c8e"
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fourfold.errors import MissingExtra, RerankerUnavailable
-from fourfold.rerank import RerankSettings, create, ms_marco
+from fourfold.rerank import RerankSettings, create
+from fourfold.rerank import onnx as ms_marco
 from fourfold.rerank.base import Budget
 from fourfold.rerank.onnx import CrossEncoder, folder_model, relevance
 

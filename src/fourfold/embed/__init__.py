@@ -8,10 +8,10 @@ from typing import Final
 
 from fourfold.embed.base import EmbeddingModel
 from fourfold.embed.builtin import built_in_model
+from fourfold.embed.endpoint import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.onnx import folder_model
-from fourfold.embed.onnx_runtime import CPU
-from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.sentence_transformer import SentenceTransformerEmbedder, is_folder
+from fourfold.embed.session import CPU
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidSetting
 

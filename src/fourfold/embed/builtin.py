@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from fourfold import threads
-from fourfold.embed.files import check, checked
-from fourfold.embed.onnx_runtime import CPU
-from fourfold.embed.session import LocalEmbedder, Recipe
+from fourfold.embed.session import CPU, LocalEmbedder, Recipe, check, checked
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.limits import MODEL_TOKENS
 

@@ -1,6 +1,7 @@
-"""POSTs JSON to the address that the user's settings name, with one httpx client.
+"""Any endpoint that speaks OpenAI's /embeddings: OpenAI, Azure, Ollama, vLLM, LM Studio, llama.cpp, ...
 
-Retries temporary failures, ends by its deadline whatever a name server, a proxy or a slow peer does, follows no
+`Endpoint` POSTs JSON to the address that the user's settings name, with one httpx client; rerankers use it too. It
+retries temporary failures, ends by its deadline whatever a name server, a proxy or a slow peer does, follows no
 redirect, and quotes neither the key nor the texts in an error.
 """
 
@@ -10,17 +11,99 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from fourfold import threads
-from fourfold.embed.provider import message_of, redirect_target, retry_after, shown
-from fourfold.errors import EmbedderUnavailable, WorldError
+from fourfold import limits, threads
+from fourfold.embed.base import readable
+from fourfold.embed.vectors import check_vector
+from fourfold.errors import EmbedderUnavailable, InvalidSetting, InvalidVector, WorldError
 
 if TYPE_CHECKING:
     import httpx
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float32]
+
+
+# ---------------------------------------------------------------- messages of a provider
+
+
+MESSAGE_CHARACTERS = 200
+KEY_PIECE = 8
+TEXT_PIECE = 16
+"""A message that shares this many characters in a row with the key, or with a text, is not shown."""
+
+LONGEST_PAUSE_SECONDS = 10.0
+"""A Retry-After counts up to this."""
+
+
+def message_of(body: bytes) -> str:
+    """`error.message`, `error`, `message` or `detail`, as the compatible servers have it; empty if none is a string."""
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(found, dict):
+        return ""
+    answer = cast("dict[str, Any]", found)
+    error: Any = answer.get("error")
+    nested: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else error
+    candidates = (nested, answer.get("message"), answer.get("detail"))
+    return next((text for text in candidates if isinstance(text, str)), "")
+
+
+def shown(message: str, key: str, texts: Iterable[str] = ()) -> str:
+    """The message shortened and without control characters; empty if it repeats a piece of the key or of a text."""
+    line = "".join(character for character in squeezed(message) if character.isprintable())[:MESSAGE_CHARACTERS]
+    told = repeats(line, key, KEY_PIECE) or any(repeats(line, text, TEXT_PIECE) for text in texts)
+    return "" if told else line
+
+
+def repeats(message: str, secret: str, piece: int) -> bool:
+    inside, told = squeezed(secret).casefold(), message.casefold()
+    size = min(piece, len(inside))
+    return size > 2 and any(told[start : start + size] in inside for start in range(len(told) - size + 1))
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def redirect_target(location: str) -> str:
+    try:
+        host = urlsplit(location).hostname
+    except ValueError:
+        host = None
+    return shown(host or "another address", key="")
+
+
+def retry_after(value: str) -> float | None:
+    """Seconds to wait, from a number or an HTTP date; None where the server does not say."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = seconds_until(value)
+    return min(seconds, LONGEST_PAUSE_SECONDS) if seconds is not None and seconds >= 0 else None
+
+
+def seconds_until(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+# ---------------------------------------------------------------- requests
+
 
 Result = TypeVar("Result")
 
@@ -228,3 +311,115 @@ def by(deadline: float, call: Callable[[], Result]) -> Result:
     Timeouts of a socket limit neither a name server nor a peer that sends one byte per second.
     """
     return threads.start(call, "fourfold-endpoint").result(deadline - time.monotonic())
+
+
+# ---------------------------------------------------------------- embeddings
+
+
+BATCH_TEXTS = 64
+TEXT_CHARACTERS = 8000
+"""Characters of a text that are sent: within the 8191 tokens of OpenAI's limit, in any script."""
+
+MODEL_REMEDY = (
+    "Check that openai_model is an embedding model, and leave openai_dimensions unset if it has only one size"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISettings:
+    base_url: str = "https://api.openai.com/v1"
+    api_key: str | None = field(default=None, repr=False)
+    """None: no Authorization header, for local servers."""
+    model: str = "text-embedding-3-small"
+    dimensions: int | None = None
+    """Requested from the model; None: its own size."""
+    timeout: float = 30.0
+    """Seconds for one request of up to 64 texts, all its attempts together."""
+
+
+class OpenAIEmbedder:
+    """Knows its dimension once it is loaded, or from the settings."""
+
+    def __init__(self, settings: OpenAISettings, pause: Callable[[float], bool] | None = None) -> None:
+        """`pause` replaces the wait between two attempts."""
+        check_settings(settings)
+        self._settings = settings
+        self._dimension = settings.dimensions
+        url = settings.base_url.rstrip("/") + "/embeddings"
+        self._endpoint = Endpoint(url, key_of(settings), settings.timeout, pause)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"openai/{self._endpoint.host}/{self._settings.model}/{self._settings.dimensions or 'native'}"
+
+    @property
+    def dimension(self) -> int | None:
+        return self._dimension
+
+    def load(self) -> None:
+        """Sends one request if the dimension is not known yet."""
+        if self._dimension is None:
+            self.embed(["dimension"])
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        import numpy as np
+
+        slices = (texts[start : start + BATCH_TEXTS] for start in range(0, len(texts), BATCH_TEXTS))
+        rows = [row for some in slices for row in self._embed_slice(some)]
+        return np.stack(rows) if rows else np.empty((0, self._dimension or 0), np.float32)
+
+    def truncates(self, text: str) -> bool:
+        return len(text) > TEXT_CHARACTERS
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _embed_slice(self, texts: Sequence[str]) -> list[Floats]:
+        inputs = [readable(text, TEXT_CHARACTERS) or " " for text in texts]  # OpenAI rejects an empty input
+        size = {} if self._settings.dimensions is None else {"dimensions": self._settings.dimensions}
+        answer = self._endpoint.post({"model": self._settings.model, "input": inputs, **size}, inputs)
+        return [
+            self._checked(values)
+            for values in self._endpoint.in_order(answer, "data", "embedding", len(inputs), MODEL_REMEDY)
+        ]
+
+    def _checked(self, values: Any) -> Floats:
+        try:
+            vector = check_vector(values, self._dimension)
+        except InvalidVector as error:
+            raise self._endpoint.unavailable(f"sent an unusable vector: {error.message}", MODEL_REMEDY) from None
+        self._dimension = vector.size
+        return vector
+
+
+def check_settings(settings: OpenAISettings) -> None:
+    """Raises InvalidSetting for a setting that cannot work, or that would put a secret into an address."""
+    check_url(settings.base_url)
+    check_key(key_of(settings), "openai_api_key")
+    if not settings.model.strip():
+        raise InvalidSetting("openai_model is empty", "Name one, such as text-embedding-3-small")
+    if settings.dimensions is not None and not 1 <= settings.dimensions <= limits.VECTOR_DIMENSIONS:
+        raise InvalidSetting("openai_dimensions is out of range", f"Choose 1 to {limits.VECTOR_DIMENSIONS}, or none")
+    if not (isfinite(settings.timeout) and settings.timeout > 0):
+        raise InvalidSetting("openai_timeout is not a positive number", "Give it in seconds")
+
+
+def check_url(base_url: str, setting: str = "openai_base_url") -> None:
+    """Rejects addresses with secrets: the address may be logged and shown."""
+    remedy = "Give it as https://HOST/v1, without user, password, query or fragment"
+    try:
+        url = urlsplit(base_url)
+        good = url.scheme in ("http", "https") and url.hostname and url.port != 0 and base_url.isprintable()
+    except ValueError:
+        raise InvalidSetting(f"{setting} is not an address", remedy) from None
+    if not good or url.username or url.password or url.query or url.fragment:
+        raise InvalidSetting(f"{setting} is not a plain http address", remedy)
+
+
+def check_key(key: str, setting: str) -> None:
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise InvalidSetting(f"{setting} has characters that no key has", "Copy it again")
+
+
+def key_of(settings: OpenAISettings) -> str:
+    return (settings.api_key or "").strip()

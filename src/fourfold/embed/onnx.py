@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fourfold import limits
-from fourfold.embed.files import content, digest
-from fourfold.embed.onnx_runtime import CPU, Pooling
-from fourfold.embed.session import LocalEmbedder, Recipe, Tokenizer
+from fourfold.embed.session import CPU, LocalEmbedder, Pooling, Recipe, Tokenizer, content, digest
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 

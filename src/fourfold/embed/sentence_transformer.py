@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fourfold.embed.base import readable
-from fourfold.embed.files import digest
-from fourfold.embed.session import CHARACTERS_A_TOKEN
+from fourfold.embed.session import CHARACTERS_A_TOKEN, digest
 from fourfold.errors import EmbedderUnavailable, FourfoldError, MissingExtra
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class Reranking:
         from fourfold.rerank import RerankSettings, create
 
         if name == AUTO:
-            from fourfold.rerank.ms_marco import is_installed
+            from fourfold.rerank.onnx import is_installed
 
             if not is_installed():
                 return None
@@ -132,7 +132,7 @@ class Reranking:
     def _read(self, model: Reranker, query: str, items: Sequence[Item], clock: RerankClock) -> dict[int, float]:
         """The scores of the first items: of those that the model has read when its time is over."""
         from fourfold.rerank import Budget
-        from fourfold.rerank.passages import passages
+        from fourfold.rerank.base import passages
 
         read = passages(query, items)
         reading, budget = _Reading(list(dict.fromkeys(read))), Budget(clock.model_begins())

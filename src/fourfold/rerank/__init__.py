@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fourfold.embed.onnx_runtime import CPU
+from fourfold.embed.session import CPU
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.options import BUILT_IN, ENDPOINT, FOLDER_PREFIX, RERANKERS_REMEDY
 from fourfold.rerank.base import Budget, Reranker
@@ -28,7 +28,7 @@ def create(name: str, settings: RerankSettings) -> Reranker:
     """The reranker of a name. Loads nothing yet."""
     languages = frozenset(settings.languages) or None
     if name == BUILT_IN:
-        from fourfold.rerank.ms_marco import built_in_model
+        from fourfold.rerank.onnx import built_in_model
 
         return built_in_model(settings.onnx_provider)
     if name == ENDPOINT:

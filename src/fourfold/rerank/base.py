@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from fourfold.errors import EmbedderUnavailable, RerankerUnavailable
+from fourfold.model import Item
+from fourfold.text.analysis import words_of_query
+from fourfold.text.snippets import highlighted
 
 
 class Budget:
@@ -68,3 +71,22 @@ def of_reranker() -> Generator[None]:
         yield
     except EmbedderUnavailable as error:
         raise RerankerUnavailable(error.message, error.remedy) from error
+
+
+# ---------------------------------------------------------------- passages
+
+
+PASSAGE_CHARACTERS: Final = 400
+"""About 90 tokens: the time that a model needs grows faster than the length of the text."""
+
+
+def passages(query: str, items: Iterable[Item]) -> list[str]:
+    return [_passage(query, item) for item in items]
+
+
+def _passage(query: str, item: Item) -> str:
+    text = item.text
+    if len(text) > PASSAGE_CHARACTERS:
+        words = words_of_query(query, item.language)
+        text = highlighted(text, words, item.language, PASSAGE_CHARACTERS).text
+    return text if not item.title or item.text.startswith(item.title) else f"{item.title}. {text}"

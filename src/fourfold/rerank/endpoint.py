@@ -7,8 +7,7 @@ from math import isfinite
 from typing import Any
 
 from fourfold.embed.base import readable
-from fourfold.embed.endpoint import Endpoint, Service
-from fourfold.embed.openai import check_key, check_url
+from fourfold.embed.endpoint import Endpoint, Service, check_key, check_url
 from fourfold.errors import InvalidSetting, RerankerUnavailable
 from fourfold.rerank.base import Budget
 

