@@ -20,8 +20,7 @@ from unittest.mock import patch
 from fourfold import NewItem, Settings
 from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection, Question
-from fourfold.evaluation.metrics import compared
-from fourfold.evaluation.runs import measure
+from fourfold.evaluation.metrics import compared, measure
 from fourfold.ranking import fusion
 
 PACKAGES = (

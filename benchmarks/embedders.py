@@ -24,11 +24,9 @@ from quality import DEMO, ROOT, collection, cut, interval, names_in
 from fourfold import Settings
 from fourfold.embed import OpenAISettings, create
 from fourfold.embed.windows import embedded_text
-from fourfold.evaluation.bench import Variant, open_bench
+from fourfold.evaluation.bench import Variant, cache_folder, open_bench
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.metrics import compared
-from fourfold.evaluation.runs import Run, measure
-from fourfold.evaluation.vectors import cache_folder
+from fourfold.evaluation.metrics import Run, compared, measure
 
 PAGE = ROOT / "docs" / "quality-embedders.md"
 RESULTS = ROOT / "benchmarks" / "embedders.json"

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from fourfold.ingest.report import IndexReport, reasons
+from fourfold.ingest.sync import IndexReport, reasons
 from fourfold.memory import Memory
 
 REPOSITORY = Path(__file__).parent.parent

@@ -27,11 +27,9 @@ from fourfold import Memory, NewItem, Settings
 from fourfold.embed.builtin import built_in_model
 from fourfold.embed.windows import Windows, read_as
 from fourfold.engine.retrievers import SemanticRetriever
-from fourfold.evaluation.bench import Bench, Variant
+from fourfold.evaluation.bench import Bench, CachedEmbedder, Variant, cache_folder
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.metrics import compared
-from fourfold.evaluation.runs import Run, measure
-from fourfold.evaluation.vectors import CachedEmbedder, cache_folder
+from fourfold.evaluation.metrics import Run, compared, measure
 from fourfold.model import Space
 from fourfold.retrieval import Query
 

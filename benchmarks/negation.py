@@ -20,7 +20,7 @@ from fourfold import Settings
 from fourfold.engine import search
 from fourfold.evaluation.bench import Answer, Bench, Variant, open_bench
 from fourfold.evaluation.collection import read_collection
-from fourfold.evaluation.runs import measure
+from fourfold.evaluation.metrics import measure
 from fourfold.text.negation import Negated
 
 FOLDER = Path(__file__).parent / "constraints"

@@ -32,8 +32,7 @@ from replay import column_means, held_out_table, keep_odds, kept_odds, replayed
 from fourfold import Settings
 from fourfold.evaluation.bench import Variant, open_bench, percentile
 from fourfold.evaluation.collection import Collection, read_collection
-from fourfold.evaluation.metrics import MAIN, Scores, compared, means
-from fourfold.evaluation.runs import VARIANTS, Run, measure
+from fourfold.evaluation.metrics import MAIN, VARIANTS, Run, Scores, compared, means, measure
 from fourfold.evaluation.tune import STEPS
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS

@@ -25,10 +25,9 @@ from quality import DEMO, ROOT, collection, cut, interval, names_in
 
 import fourfold.rerank
 from fourfold import Settings
-from fourfold.evaluation.bench import Bench, open_bench
+from fourfold.evaluation.bench import Bench, cache_folder, open_bench
 from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.metrics import compared, scores
-from fourfold.evaluation.vectors import cache_folder
 from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import RERANK, RERANK_SHARE
 from fourfold.ranking.plan import is_question

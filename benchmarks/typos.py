@@ -23,11 +23,11 @@ from quality import ROOT, collection, cut, names_in
 from fourfold import Settings
 from fourfold.evaluation.bench import Bench, Variant, open_bench
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.runs import measure
+from fourfold.evaluation.metrics import measure
 from fourfold.index import text_index
 from fourfold.text import keyword_query
-from fourfold.text.spelling import Correction
-from fourfold.text.stems import stop_words
+from fourfold.text.compounds import Correction
+from fourfold.text.language import stop_words
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 STOP_WORDS = stop_words("en") | stop_words("de")

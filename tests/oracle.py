@@ -36,9 +36,8 @@ from fourfold.storage.parts import nearest_part
 from fourfold.storage.protocols import Snapshot, Store, Transaction
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.values import NeighborQuery, Record, Size, TagUse
-from fourfold.text.analysis import analyse_item
+from fourfold.text.analysis import analyse_item, code_share
 from fourfold.text.bm25 import saturation
-from fourfold.text.code import code_share
 from fourfold.text.compounds import SortedLexicon
 from fourfold.text.entities import NameFinder, links, normal_name, own_names, split_label, with_label
 from fourfold.text.fold import fold

@@ -1,6 +1,6 @@
 import chromadb
 from fourfold.embed.builtin import built_in_model
-from fourfold.integrations.chroma.search import ChromaSearch
+from fourfold.integrations.chroma import ChromaSearch
 
 model = built_in_model()  # the encoder with which a collection is opened by default
 texts = ["A clockmaker repairs the tower clock in spring.", "Bees keep the hive warm by shivering."]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fourfold.engine.duplicates import DuplicateGroup
     from fourfold.engine.search import Why
     from fourfold.errors import FourfoldError
-    from fourfold.ingest.report import IndexReport
+    from fourfold.ingest.sync import IndexReport
 
 T = TypeVar("T")
 Form = Mapping[str, Any]

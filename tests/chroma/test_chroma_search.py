@@ -15,9 +15,8 @@ from engine_support import WordEmbedder
 
 from fourfold.cli.main import main
 from fourfold.errors import InvalidQuery, NotFound, SearchFailed, StoreUnavailable
-from fourfold.integrations.chroma import mirror as mirrors
-from fourfold.integrations.chroma.collection import is_cosine, open_collection
-from fourfold.integrations.chroma.search import ChromaSearch
+from fourfold.integrations import chroma as mirrors
+from fourfold.integrations.chroma import ChromaSearch, is_cosine, open_collection
 from fourfold.model import Filters, MetadataTest
 from fourfold.storage.sqlite.snapshot import SqliteWords
 from fourfold.wire import response_json

@@ -14,7 +14,7 @@ import pytest
 from fourfold.config import Settings
 from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection, read_collection
-from fourfold.evaluation.runs import measure
+from fourfold.evaluation.metrics import measure
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "conversations.py"
 LONG_MEM_EVAL = [

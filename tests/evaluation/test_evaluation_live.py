@@ -11,7 +11,7 @@ from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidQuery
 from fourfold.evaluation.bench import LiveBench, Variant, opened_export
 from fourfold.evaluation.collection import read_questions
-from fourfold.evaluation.runs import load_scores, measure, save, summary
+from fourfold.evaluation.metrics import load_scores, measure, save, summary
 
 pytestmark = pytest.mark.spec("S5.7")
 

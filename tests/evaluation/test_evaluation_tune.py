@@ -13,13 +13,12 @@ from engine_support import WordEmbedder
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.config import load
-from fourfold.config.presets_file import TunedPreset, read_presets, write_presets
+from fourfold.config.loading import TunedPreset, read_presets, write_presets
 from fourfold.errors import InvalidQuery, InvalidSetting, NewerSchema
-from fourfold.evaluation.bench import Bench, Variant
+from fourfold.evaluation.bench import Bench, CachedEmbedder, Variant
 from fourfold.evaluation.collection import Collection, Question
-from fourfold.evaluation.runs import measure
+from fourfold.evaluation.metrics import measure
 from fourfold.evaluation.tune import fit_auto, held_out, weightings
-from fourfold.evaluation.vectors import CachedEmbedder
 from fourfold.ranking.fusion import tuned_shares
 from fourfold.ranking.presets import PlanSettings, checked_tuning, explained
 from fourfold.retrieval import Tuning

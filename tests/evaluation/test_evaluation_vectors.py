@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fourfold.errors import StoreUnavailable
-from fourfold.evaluation.vectors import FILE, CachedEmbedder
+from fourfold.evaluation.bench import FILE, CachedEmbedder
 
 pytestmark = pytest.mark.spec("S5.7")
 

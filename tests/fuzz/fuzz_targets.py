@@ -21,7 +21,7 @@ from typing import Any
 from fourfold.config import Settings, load
 from fourfold.errors import FourfoldError
 from fourfold.filters import read_where, where_json
-from fourfold.ingest import reading
+from fourfold.ingest import formats
 from fourfold.ingest.document import Unreadable, chunks
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
@@ -74,7 +74,7 @@ def read_file(suffixes: tuple[str, ...], data: bytes) -> None:
     name = f"fuzzed.{suffixes[0]}"
     refusals = (Exception,) if format_of(name).packed else (Unreadable, json.JSONDecodeError)
     try:  # libraries for packed formats raise anything: in the reader's process, each means "skipped"
-        document = reading.read(name, data)
+        document = formats.read(name, data)
     except refusals:
         return
     for chunk in chunks(document.sections):

@@ -16,8 +16,8 @@ from fourfold import limits
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest import walk
 from fourfold.ingest.document import CHUNK_CHARACTERS, Section, Unreadable, chunks, numbered
+from fourfold.ingest.formats import ChunkedFile
 from fourfold.ingest.reader_process import TOO_LONG, ReaderProcess, Request
-from fourfold.ingest.reading import ChunkedFile
 from fourfold.ingest.sync import watch
 from fourfold.memory import Memory
 

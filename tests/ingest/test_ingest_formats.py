@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from fourfold import limits
 from fourfold.ingest.document import Document, Unreadable
-from fourfold.ingest.file_items import file_items
-from fourfold.ingest.formats import FORMATS
-from fourfold.ingest.reading import read, read_chunks
+from fourfold.ingest.formats import FORMATS, read, read_chunks
+from fourfold.ingest.sync import file_items
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("S3.1")

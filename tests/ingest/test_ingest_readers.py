@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from fourfold.ingest import formats
 from fourfold.ingest.document import CHUNK_CHARACTERS, Section, Unreadable, chunks, numbered
-from fourfold.ingest.file_items import checked_files, file_items
-from fourfold.ingest.formats import format_of
+from fourfold.ingest.formats import decoded, format_of, read_chunks
 from fourfold.ingest.reader_process import ReaderProcess, Request
 from fourfold.ingest.readers import code, html, markdown, packed
-from fourfold.ingest.reading import decoded, read_chunks
+from fourfold.ingest.sync import checked_files, file_items
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("S3.1")

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fourfold.text.analysis import analyse, query_tokens
-from fourfold.text.code import code_share, prose_share
+from fourfold.text.analysis import analyse, code_share, prose_share, query_tokens
 
 PYTHON = "def double(number: int) -> int:\n    return 2 * number"
 SCRIPT = "const double = (number) => { return 2 * number }"

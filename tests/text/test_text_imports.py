@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MODULES = ("analysis", "compounds", "entities", "fold", "language", "snippets", "stems")
+MODULES = ("analysis", "compounds", "entities", "fold", "language", "snippets")
 
 
 LOADED = "import sys; print(sorted({'numpy', 'Stemmer'} & sys.modules.keys()))"

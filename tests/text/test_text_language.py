@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fourfold.native.bindings import LANGUAGES, LanguageTable
 from fourfold.text import language
-from fourfold.text.language import CODES, detect, detect_many
-from fourfold.text.stems import _ALGORITHMS, stop_words
+from fourfold.text.language import _ALGORITHMS, CODES, detect, detect_many, stop_words
 
 pytestmark = pytest.mark.spec("S1.9")
 

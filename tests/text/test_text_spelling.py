@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text.analysis import analyse, query_words
+from fourfold.text.compounds import MOST_SPELLINGS, MOST_WORDS, can_be_corrected, corrections, edits
 from fourfold.text.keyword_query import KeywordQuery, keyword_query
-from fourfold.text.spelling import MOST_SPELLINGS, MOST_WORDS, can_be_corrected, corrections, edits
 
 TEXTS = (
     "The restaurant at the harbour is closed on Mondays",

@@ -110,7 +110,7 @@ def test_the_student_reads_translations_with_the_prefix_of_what_they_mean(stored
 
 @pytest.mark.usefixtures("training")
 def test_everyday_questions_and_notes_share_no_word_that_carries_meaning() -> None:
-    from fourfold.text.stems import stop_words
+    from fourfold.text.language import stop_words
 
     rows = [line.split("\t") for line in (TRAINING / "everyday-german.tsv").read_text("utf-8").splitlines()[1:]]
     assert len(rows) == 60

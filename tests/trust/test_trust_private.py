@@ -13,7 +13,7 @@ import trust_child
 from engine_support import WordEmbedder, notes
 
 from fourfold import owner_only
-from fourfold.evaluation.vectors import CachedEmbedder
+from fourfold.evaluation.bench import CachedEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sqlite.store import SqliteStore

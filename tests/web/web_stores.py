@@ -10,7 +10,7 @@ from fourfold import Memory, NewItem
 from fourfold.cli.demo import fill
 from fourfold.config import Settings
 from fourfold.embed import OpenAISettings, create
-from fourfold.evaluation.vectors import CachedEmbedder
+from fourfold.evaluation.bench import CachedEmbedder
 
 HOSTILE = (
     "<script>document.title='run'</script>",

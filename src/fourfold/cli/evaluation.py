@@ -20,10 +20,9 @@ from fourfold.ranking.presets import checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:
-    from fourfold.config.presets_file import TunedPreset
+    from fourfold.config.loading import TunedPreset
     from fourfold.evaluation.bench import Bench, LiveBench
-    from fourfold.evaluation.metrics import Comparison
-    from fourfold.evaluation.runs import Run
+    from fourfold.evaluation.metrics import Comparison, Run
     from fourfold.evaluation.tune import Fitted, Grid
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ def _asker(folder: Path | None, store_items: Path | None, *, plain: bool, cache:
 def _evaluate(
     ask: Ask[Run], asked: Mapping[str, Any], *, baseline: Path | None, save: Path | None, as_json: bool
 ) -> None:
-    from fourfold.evaluation import runs
+    from fourfold.evaluation import metrics as runs
     from fourfold.evaluation.bench import Variant
 
     before = None if baseline is None else runs.load_scores(baseline)
@@ -104,7 +103,7 @@ def _evaluate(
 
 
 def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
-    from fourfold.evaluation import runs
+    from fourfold.evaluation import metrics as runs
 
     def work(bench: LiveBench) -> list[Run]:
         from fourfold.cli.render import progress_bar
@@ -247,7 +246,7 @@ def presets(
     remove: Annotated[str | None, option(metavar="NAME", help="Remove a tuned preset.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    from fourfold.config.presets_file import read_presets, write_presets
+    from fourfold.config.loading import read_presets, write_presets
 
     file = _file()
     known = read_presets(file)
@@ -273,7 +272,7 @@ def _file() -> Path:
 
 
 def _keep(file: Path, fitted: Fitted, name: str, bench: Bench) -> None:
-    from fourfold.config.presets_file import TunedPreset, read_presets, write_presets
+    from fourfold.config.loading import TunedPreset, read_presets, write_presets
 
     judged = (fitted.questions, fitted.judged.difference, fitted.judged.low, fitted.judged.high)
     today = datetime.now(UTC).date().isoformat()

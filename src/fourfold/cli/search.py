@@ -121,8 +121,7 @@ def retrieve(
 
 
 def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: dict[str, Any]) -> SearchResponse:
-    from fourfold.integrations.chroma.collection import open_collection
-    from fourfold.integrations.chroma.search import ChromaSearch
+    from fourfold.integrations.chroma import ChromaSearch, open_collection
 
     collection = open_collection(place, name)
     with ChromaSearch.open(collection, settings.store, settings=replace(settings, preset="wiki")) as wiki:

@@ -14,7 +14,7 @@ from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError, NotFound, RequestError
-from fourfold.ingest.report import IndexReport, reasons
+from fourfold.ingest.sync import IndexReport, reasons
 from fourfold.integrations.importers.formats import FORMATS
 from fourfold.wire import index_json
 

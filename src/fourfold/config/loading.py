@@ -1,18 +1,20 @@
-"""Where the values of settings come from: flags, the environment, a file, presets, defaults."""
+"""Settings from their origins: arguments, environment, files; and the file of tuned presets."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from fourfold import addresses
-from fourfold.config.presets_file import default_presets_file, read_presets
+from fourfold import addresses, owner_only
 from fourfold.config.settings import SETTINGS, Given, Settings, completed_weights, plan_settings
-from fourfold.errors import InvalidSetting
-from fourfold.ranking.presets import PRESETS, TUNED_PRESET
+from fourfold.errors import InvalidSetting, NewerSchema, StoreUnavailable
+from fourfold.ranking.presets import PRESETS, TUNED_PRESET, checked_tuning
+from fourfold.retrieval import Tuning
 
 _CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"
 _SECTIONS: Final = {name[: dot.start()] for name in SETTINGS for dot in re.finditer(r"\.", name)}
@@ -177,3 +179,81 @@ def _written(name: str, value: object, origin: str) -> Given:
 
     close = get_close_matches(name, SETTINGS, n=1)
     raise InvalidSetting(f"{origin}: unknown setting {name}", f"Did you mean {close[0]}?" if close else _CORRECT)
+
+
+# ---------------------------------------------------------------- the file of tuned presets
+
+
+HEADER: Final = {"type": "fourfold-presets", "format": 1}
+_REMEDY: Final = "Correct or remove the file; `fourfold tune` writes it"
+
+
+@dataclass(frozen=True, slots=True)
+class TunedPreset:
+    """A tuning, and what it was fitted and judged on."""
+
+    tuning: Tuning
+    collection: str = ""
+    questions: int = 0
+    """The number of held-out questions on which it was judged."""
+    gain: float = 0.0
+    """The gain in nDCG@10 over `auto`."""
+    low: float = 0.0
+    high: float = 0.0
+    embedder: str | None = None
+    made: str = ""
+    """The date of the tuning."""
+
+
+def default_presets_file() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("fourfold", appauthor=False) / "presets.json"
+
+
+def read_presets(file: Path) -> dict[str, TunedPreset]:
+    """The tuned presets by name; empty without a file. InvalidSetting names a file that is wrong."""
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidSetting(f"{file} cannot be read ({error})", _REMEDY) from error
+    try:
+        if found["type"] != HEADER["type"]:
+            raise InvalidSetting(f"{file} is not a file of tuned presets", _REMEDY)
+        if found["format"] != HEADER["format"]:
+            raise NewerSchema(f"{file} has the format {found['format']}", "Upgrade Fourfold")
+        return {str(name): _read(str(name), entry) for name, entry in found["presets"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidSetting(f"{file}: {type(error).__name__}: {error}", _REMEDY) from error
+
+
+def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
+    numbers = {part: float(entry[part]) for part in ("balance", "graph", "tags")}
+    known = {each.name for each in fields(TunedPreset)} - {"tuning"}
+    about: dict[str, Any] = {part: entry[part] for part in known if part in entry}
+    return TunedPreset(checked_tuning(Tuning(**numbers, name=name)), **about)
+
+
+def write_presets(file: Path, presets: Mapping[str, TunedPreset]) -> None:
+    """Writes the file atomically."""
+    entries = {name: _form(preset) for name, preset in sorted(presets.items())}
+    aside = file.with_name(file.name + ".part")
+    try:
+        owner_only.make_folder(file.parent)
+        with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
+            stream.write(json.dumps({**HEADER, "presets": entries}, indent=1) + "\n")
+        aside.replace(file)
+    except OSError as error:
+        raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another presets_file") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def _form(preset: TunedPreset) -> dict[str, Any]:
+    tuning = preset.tuning
+    numbers = {"balance": tuning.balance, "graph": tuning.graph, "tags": tuning.tags}
+    about = {each.name: getattr(preset, each.name) for each in fields(preset) if each.name != "tuning"}
+    return cast("dict[str, Any]", {**numbers, **about})

@@ -21,7 +21,7 @@ from fourfold.model import Filters, Item
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import tokens
 from fourfold.text.fold import folded_words
-from fourfold.text.stems import stem
+from fourfold.text.language import stem
 
 if TYPE_CHECKING:
     from fourfold.model import Vector

@@ -35,7 +35,7 @@ from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import NewRaw
 
 if TYPE_CHECKING:
-    from fourfold.ingest.report import IndexReport
+    from fourfold.ingest.sync import IndexReport
     from fourfold.model import Vector
     from fourfold.storage.protocols import Snapshot
 

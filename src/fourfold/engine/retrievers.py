@@ -32,7 +32,7 @@ from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
 from fourfold.storage.values import TagUse
 from fourfold.text.entities import query_names, spelled_names
 from fourfold.text.fold import folded_words
-from fourfold.text.stems import stop_words
+from fourfold.text.language import stop_words
 
 if TYPE_CHECKING:
     from fourfold.model import Vector

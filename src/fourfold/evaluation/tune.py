@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fourfold.errors import InvalidQuery, InvalidSetting, MissingExtra, StoreUnavailable
 from fourfold.evaluation.bench import Bench, Progress, Variant, percentile
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.metrics import MAIN, Comparison, compared, scores
-from fourfold.evaluation.runs import Run, measure
+from fourfold.evaluation.metrics import MAIN, Comparison, Run, compared, measure, scores
 from fourfold.model import Json
 from fourfold.ranking.fusion import TEXTS, tuned_shares
 from fourfold.ranking.presets import PRESETS, TUNED_PRESET

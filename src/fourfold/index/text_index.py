@@ -29,7 +29,7 @@ from fourfold.index.text_segment import LayeredLexicon, TextSegment, term_column
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.native.bindings import OutOfRange
 from fourfold.retrieval import Ranking
-from fourfold.text.code import code_share
+from fourfold.text.analysis import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon
 from fourfold.text.keyword_query import KnownWords, keyword_query
 

@@ -18,8 +18,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from fourfold.ingest.document import Chunk, Unreadable
-from fourfold.ingest.formats import TEXT
-from fourfold.ingest.reading import ChunkedFile, read_chunks
+from fourfold.ingest.formats import TEXT, ChunkedFile, read_chunks
 from fourfold.limits import READ_MEMORY_BYTES
 
 READY: Final = b"ready\n"

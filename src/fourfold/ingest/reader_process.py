@@ -16,9 +16,8 @@ from typing import IO, Any, Final, NamedTuple, TypeVar, cast
 from fourfold import child_process
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest.document import Chunk, Document, Unreadable
-from fourfold.ingest.formats import format_of
+from fourfold.ingest.formats import ChunkedFile, format_of
 from fourfold.ingest.reader_child import READY, TOO_MUCH_MEMORY
-from fourfold.ingest.reading import ChunkedFile
 from fourfold.limits import cpu_seconds_for
 
 _T = TypeVar("_T")

@@ -11,30 +11,29 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from fourfold import threads
-from fourfold.errors import FourfoldError
-from fourfold.ingest import reading, walk
-from fourfold.ingest.document import Unreadable
-from fourfold.ingest.file_items import Protect, checked_files, file_items
-from fourfold.ingest.formats import format_of
+from fourfold import validation as rules
+from fourfold.errors import FourfoldError, InvalidItem
+from fourfold.ingest import formats, walk
+from fourfold.ingest.document import Chunk, Unreadable
+from fourfold.ingest.formats import ChunkedFile, format_of
 from fourfold.ingest.ignore import Rules, exclusions
 from fourfold.ingest.reader_process import ReaderProcess, Request
-from fourfold.ingest.reading import ChunkedFile
-from fourfold.ingest.report import IndexReport
 from fourfold.ingest.safe_open import NotRegular, RootFolder, read_up_to
 from fourfold.ingest.walk import Entry, Target, Walk
-from fourfold.model import NewItem
+from fourfold.limits import TAGS
+from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
 from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import FileRow, FileState, FileUpdate
-from fourfold.validation import checked_tags
 
 Progress = Callable[[int, int], None]
 """(files done, files to do)"""
@@ -71,7 +70,7 @@ def index_folders(
     files are read again.
     """
     report = IndexReport()
-    options = _Options(exclusions(exclude), checked_tags(tags), verify, protect)
+    options = _Options(exclusions(exclude), rules.checked_tags(tags), verify, protect)
     with closing(ReaderProcess()) as reader:
         for target in dict.fromkeys(map(walk.target_of, folders)):
             # Known files are read before the walk: one that another process stores meanwhile is read again, not missed.
@@ -102,8 +101,8 @@ class _Options(NamedTuple):
     def version(self) -> str:
         """The prefix of digests: files whose digest has another prefix are read again."""
         if not self.tags:
-            return f"{reading.FORMAT}-"
-        return f"{reading.FORMAT}.{hashlib.blake2b(json.dumps(self.tags).encode(), digest_size=4).hexdigest()}-"
+            return f"{formats.FORMAT}-"
+        return f"{formats.FORMAT}.{hashlib.blake2b(json.dumps(self.tags).encode(), digest_size=4).hexdigest()}-"
 
 
 def _walked(
@@ -337,6 +336,114 @@ def _let_the_clock_tick(mtime_ns: int) -> None:
         time.sleep(left / 1e9)
 
 
+# ---------------------------------------------------------------- items
+
+
+_LANGUAGE_OF_CODE: Final = "en"
+"""Identifiers and keywords are English; detection would find a dozen languages."""
+_README: Final = "readme"
+_REPEATED_METADATA_BYTES: Final = 4096
+"""Maximum size of a file's metadata that is repeated in all chunks; larger metadata is stored with the first one."""
+
+
+def file_items(path: str, cut: ChunkedFile, mtime_ns: int, tags: Sequence[str] = ()) -> list[NewItem]:
+    """Return the chunks of a file as unchecked items; `tags` are added to all of them."""
+    maker = _Maker(path, cut, _time(mtime_ns), tags)
+    return [maker.item(number, chunk) for number, chunk in enumerate(cut.chunks)]
+
+
+Protect = Callable[[Sequence[NewItem]], Sequence[NewItem]]
+
+
+def checked_files(
+    files: Sequence[Sequence[NewItem]], protect: Protect | None = None
+) -> list[Sequence[NewItem] | Unreadable]:
+    """Check the items of all files in one go, which is faster; a file with an invalid item gives Unreadable.
+
+    `protect` converts the checked items of a file before they are stored.
+    """
+    try:
+        checked = iter(rules.checked_many([item for items in files for item in items]))
+        return [_protected(list(islice(checked, len(items))), protect) for items in files]
+    except InvalidItem:
+        return [_checked(items, protect) for items in files]
+
+
+def _protected(checked: Sequence[NewItem], protect: Protect | None) -> Sequence[NewItem]:
+    return checked if protect is None else protect(checked)
+
+
+def _checked(items: Sequence[NewItem], protect: Protect | None) -> Sequence[NewItem] | Unreadable:
+    try:
+        return _protected(rules.checked_many(items), protect)
+    except InvalidItem as error:
+        return Unreadable(f"cannot be stored: {error.message}")
+
+
+class _Maker:
+    def __init__(self, path: str, cut: ChunkedFile, created: datetime | None, tags: Sequence[str]) -> None:
+        name = path.rpartition("/")[2]
+        self._path = path
+        self._tags = (*tags, *cut.document.tags)
+        self._document = cut.document
+        self._format = format_of(name)
+        self._created = created
+        self._unit = cut.document.unit
+        self._name = own_name(path)
+        title = "" if cut.document.title.casefold() == _README else cut.document.title
+        self._title = title or (self._name if self._format.is_page or stem(path) != self._name else name)
+        self._shared = self._document.metadata if _is_small(self._document.metadata) else {}
+
+    def item(self, number: int, chunk: Chunk) -> NewItem:
+        return NewItem(
+            text=chunk.text,
+            title=self._title if number == 0 else chunk.title(self._title),
+            tags=tuple(dict.fromkeys((*self._tags, *chunk.tags)))[:TAGS],
+            kind=self._document.kind or self._format.kind,
+            metadata=self._metadata(number, chunk),
+            language=_LANGUAGE_OF_CODE if self._format.kind == "code" else None,
+            created_at=self._created,
+            path=self._path,
+            chunk_index=number,
+            source="file",
+        )
+
+    def _metadata(self, number: int, chunk: Chunk) -> Mapping[str, Json]:
+        """Metadata of a chunk; the first one represents the file and has its names besides the title."""
+        position: Mapping[str, Json] = chunk.metadata or {self._unit: chunk.first, f"end_{self._unit}": chunk.last}
+        if number > 0:
+            return {**self._shared, **position}
+        aliases = [name for name in dict.fromkeys((self._name, *self._document.aliases)) if name != self._title]
+        names = {"aliases": aliases} if self._format.is_page and aliases else {}
+        return {**self._document.metadata, **names, **position}
+
+
+def _is_small(metadata: Mapping[str, Json]) -> bool:
+    return len(json.dumps(metadata)) <= _REPEATED_METADATA_BYTES
+
+
+def own_name(path: str) -> str:
+    """Return the name of a file without a title: its stem, or that of its folder for a README."""
+    name = stem(path)
+    if name.casefold() != _README:
+        return name
+    return path.rpartition("/")[0].rpartition("/")[2] or name
+
+
+def stem(path: str) -> str:
+    """Return the file name without its suffix."""
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[0] or name
+
+
+def _time(mtime_ns: int) -> datetime | None:
+    """The time in UTC; None if it is out of range."""
+    try:
+        return datetime.fromtimestamp(mtime_ns // 1000 / 1_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
 # ---------------------------------------------------------------- watching
 
 PAUSE_SECONDS = 1.0
@@ -353,3 +460,61 @@ def watch(index: Callable[[], IndexReport], pause: float = PAUSE_SECONDS) -> Gen
         except FourfoldError as error:
             yield error
         time.sleep(max(pause, _PAUSE_PER_WALK * (time.monotonic() - started)))
+
+
+# ---------------------------------------------------------------- the report of a run
+
+
+_EXAMPLES = 5
+
+
+@dataclass(slots=True)
+class Skipped:
+    count: int = 0
+    examples: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class IndexReport:
+    files: int = 0
+    """Number of files after exclusion by rules, name and size."""
+    new: int = 0
+    changed: int = 0
+    moved: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    opened: int = 0
+    """Files whose content was read."""
+    chunks: int = 0
+    """Items of the files that were stored in this run."""
+    skipped: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
+    """By reason."""
+    notes: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
+    """Stored files with missing parts, by reason."""
+
+    def skip(self, reason: str, path: str) -> None:
+        _count_reason(self.skipped, reason, path)
+
+    def note(self, reason: str, path: str) -> None:
+        _count_reason(self.notes, reason, path)
+
+    def skip_all(self, found: Iterable[tuple[str, str]]) -> None:
+        for reason, path in found:
+            self.skip(reason, path)
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.new or self.changed or self.moved or self.removed)
+
+
+def _count_reason(found: dict[str, Skipped], reason: str, path: str) -> None:
+    entry = found.setdefault(reason, Skipped())
+    entry.count += 1
+    if len(entry.examples) < _EXAMPLES:
+        entry.examples.append(path)
+
+
+def reasons(skipped: Mapping[str, Skipped]) -> list[tuple[str, Skipped]]:
+    """Return the reasons, most frequent first."""
+    return sorted(skipped.items(), key=lambda reason: (-reason[1].count, reason[0]))

@@ -36,7 +36,7 @@ from fourfold.ranking.presets import (
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.retrieval import FusionName, Plan, Recency
 from fourfold.text.fold import folded_words
-from fourfold.text.stems import stem, stop_words, verb_forms
+from fourfold.text.language import stem, stop_words, verb_forms
 
 QueryType: TypeAlias = Literal["standard", "relational"]
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from fourfold.ranking.plan import PREPOSITIONS, SEPARABLE, asks_otherwise
 from fourfold.retrieval import Relation
 from fourfold.text.fold import fold, folded_words
-from fourfold.text.stems import english_verb_forms, stem, stop_words, verb_forms
+from fourfold.text.language import english_verb_forms, stem, stop_words, verb_forms
 
 OTHER_WAY: Final = 0.6
 """Share of an edge that leads the other way than the question asks: "Who reports to Ada?", and whom Ada reports to."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import sqrt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
-from fourfold.text.language import detect
-from fourfold.text.stems import stem, stop_words
+from fourfold.text.language import detect, stem, stop_words
 
 ANALYSER_VERSION = "5"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""
@@ -281,3 +280,34 @@ def _shape(character: str) -> str:
 
 _SHAPES = "".join(map(_shape, map(chr, range(128))))
 """Shapes of the ASCII characters, for str.translate."""
+
+
+# ---------------------------------------------------------------- source code
+#
+# A question in prose about source code shares few words with it, so vectors deserve more weight than the evidence of
+# the words says. How much of a store is code is told by words that code uses and prose hardly does.
+
+
+RETURN: Final = "return"
+"""Occurs in most functions of most languages, and in few texts."""
+CODE_WORDS: Final = (
+    *("def", "elif", "func", "fn", "const", "void", "struct", "null", "bool", "int", "str", "var", "printf", "println"),
+    *("nullptr", "endif"),
+)
+"""Words of several programming languages that are rare in prose."""
+MARKERS: Final = (RETURN, *CODE_WORDS)
+
+
+def code_share(frequencies: Callable[[Sequence[str]], Sequence[int]], documents: int) -> float:
+    """Return an estimate of the share of items that are code, in 0..1, from the number of items with each marker.
+
+    Not more than the items with `return`, and not more than those with the most frequent other marker: a text about
+    *null mice* or *return journeys* has only one of them.
+    """
+    returning, *others = frequencies(MARKERS)
+    return min(returning, max(others)) / documents if documents else 0.0
+
+
+def prose_share(tokens: Sequence[Sequence[QueryWord]]) -> float:
+    """Return the share of a query's tokens that are not spelled as identifiers: `get_user`, `getUser`, `os.path`."""
+    return sum([len(token) == 1 for token in tokens]) / len(tokens) if tokens else 0.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from fourfold.native.bindings import Found, Full, TermTable
 from fourfold.text.analysis import TERM_LENGTH, analyse_item, runs, token_terms
-from fourfold.text.stems import stems, stop_words
+from fourfold.text.language import stems, stop_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

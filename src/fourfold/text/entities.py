@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from fourfold.limits import NAME_BYTES
 from fourfold.text.fold import INVISIBLE, MARKS, fold
-from fourfold.text.stems import stop_words
+from fourfold.text.language import stop_words
 
 NAME_WORDS = 6
 """Maximum number of words of a name in a query."""

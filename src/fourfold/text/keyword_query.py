@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fourfold.limits import QUERY_TERMS
-from fourfold.text.analysis import QueryWord, distinct_words, query_tokens
+from fourfold.text.analysis import QueryWord, distinct_words, prose_share, query_tokens
 from fourfold.text.bm25 import idf, idfs
-from fourfold.text.code import prose_share
-from fourfold.text.compounds import Lexicon, with_relatives
+from fourfold.text.compounds import CORRECTED_WEIGHT, Correction, Frequencies, Lexicon, corrections, with_relatives
 from fourfold.text.language import certain_language, detect
-from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, Frequencies, corrections
 
 _GERMAN_SHARE = 0.01
 """Share of German items from which every query is expanded by German compounds."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from fourfold.text.fold import fold
-from fourfold.text.stems import stop_words
+from fourfold.text.language import stop_words
 
 # ---------------------------------------------------------------- names of actions
 #

@@ -14,9 +14,9 @@ from xml.parsers import expat
 
 from fourfold import bounded
 from fourfold.ingest.document import Document, Line, Section, Unreadable, numbered
+from fourfold.ingest.formats import decoded
 from fourfold.ingest.readers import html
 from fourfold.ingest.readers.markdown import first_title, sectioned
-from fourfold.ingest.reading import decoded
 from fourfold.limits import FILE_BYTES, PACKED_FILE_BYTES, cpu_seconds_for
 
 # ---------------------------------------------------------------- archives of XML

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    module: str
-    """In this package, with a function `read(path) -> Found`."""
+    reader: str
+    """A function `(path) -> Found` of a module in this package."""
     help: str
 
 
 FORMATS: Final[Mapping[str, Format]] = {
-    "mem0": Format("mem0", "the JSON of mem0's `get_all()`"),
-    "basic-memory": Format("basic_memory", "a folder of Markdown notes, or one note"),
-    "mcp-memory-service": Format("mcp_memory_service", "the JSON of its `memory export`"),
-    "chroma": Format("chroma", "the folder of a Chroma database"),
-    "langchain-jsonl": Format("langchain_jsonl", "LangChain documents, one JSON object per line"),
-    "claude-export": Format("claude_export", "the data export of claude.ai: zip file, folder or conversations.json"),
+    "mem0": Format("json_exports.read_mem0", "the JSON of mem0's `get_all()`"),
+    "basic-memory": Format("basic_memory.read", "a folder of Markdown notes, or one note"),
+    "mcp-memory-service": Format("json_exports.read_mcp_memory_service", "the JSON of its `memory export`"),
+    "chroma": Format("chroma.read", "the folder of a Chroma database"),
+    "langchain-jsonl": Format("json_exports.read_langchain", "LangChain documents, one JSON object per line"),
+    "claude-export": Format("claude_export.read", "the export of claude.ai: zip file, folder or conversations.json"),
 }
 
 
@@ -43,7 +43,8 @@ def read(name: str, path: Path) -> Found:
     """Reads and checks a file completely."""
     if name not in FORMATS:
         raise InvalidQuery(f"unknown format {name!r}", f"The formats are {', '.join(FORMATS)}")
-    return import_module(f"fourfold.integrations.importers.{FORMATS[name].module}").read(path)
+    module, _, function = FORMATS[name].reader.partition(".")
+    return getattr(import_module(f"fourfold.integrations.importers.{module}"), function)(path)
 
 
 def import_from(memory: Memory, name: str, path: Path, *, dry_run: bool = False) -> ImportReport:

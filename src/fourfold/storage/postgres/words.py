@@ -25,7 +25,7 @@ from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
 from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.text import bm25
-from fourfold.text.code import MARKERS, code_share
+from fourfold.text.analysis import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
 
 if TYPE_CHECKING:

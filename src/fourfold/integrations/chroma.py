@@ -1,0 +1,486 @@
+"""Hybrid search over a Chroma collection (extra `chroma`).
+
+Vectors come from Chroma; words, tags and links from a store that mirrors the texts of the collection.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar, cast
+
+import numpy as np
+
+from fourfold import addresses, limits, threads
+from fourfold import validation as rules
+from fourfold.config import Settings
+from fourfold.embed.base import Embedder, EmbeddingModel
+from fourfold.errors import FourfoldError, InvalidItem, InvalidQuery, MissingExtra, NotFound, StoreUnavailable
+from fourfold.limits import ITEM_BYTES, NAME_BYTES, READ_SECONDS, RETRIEVER_SECONDS, TAGS
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, Filters, Json, NewItem
+from fourfold.retrieval import Hit, Query, Ranking, Retriever, SearchResponse
+from fourfold.storage.protocols import Store
+from fourfold.storage.sql.linking import bring_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fourfold.model import Vector
+
+
+T = TypeVar("T")
+
+_PAGE_IDS = 5000
+
+
+class Collection(Protocol):
+    """A chromadb.Collection, embedded or on a server."""
+
+    @property
+    def name(self) -> str: ...
+
+    def count(self) -> int: ...
+
+    def query(
+        self,
+        query_embeddings: Any,
+        *,
+        ids: Any = None,
+        n_results: int = 10,
+        include: Any = (),
+    ) -> Mapping[str, Any]: ...
+
+    def get(
+        self, ids: Any = None, *, limit: int | None = None, offset: int | None = None, include: Any = ()
+    ) -> Mapping[str, Any]: ...
+
+
+def all_ids(collection: Collection) -> list[str]:
+    found: list[str] = []
+    while page := collection.get(limit=_PAGE_IDS, offset=len(found), include=[])["ids"]:
+        found += page
+        if len(page) < _PAGE_IDS:
+            break
+    return found
+
+
+def is_cosine(collection: object) -> bool:
+    """Whether its distances are 1 - cosine."""
+    configuration: dict[str, Any] = getattr(collection, "configuration_json", None) or {}
+    metadata: dict[str, Any] = getattr(collection, "metadata", None) or {}
+    spaces: list[Any] = [(configuration.get(index) or {}).get("space") for index in ("hnsw", "spann")]
+    return "cosine" in (metadata.get("hnsw:space"), *spaces)
+
+
+def open_collection(place: str | Path, name: str) -> Collection:
+    """`place`: the folder of an embedded Chroma, or the http(s) address of a server. The collection has to exist.
+
+    If a server does not answer now, each call of the collection tries again.
+    """
+    try:
+        import chromadb
+    except ImportError as error:
+        raise MissingExtra("chromadb is not installed", "pip install 'fourfold[chroma]'") from error
+    if "://" not in str(place):
+        return _opened(lambda: _embedded(chromadb, place), name)
+    collection = ServerCollection(str(place), name)
+    with suppress(ConnectionError):
+        collection.connect()
+    return collection
+
+
+class ServerCollection:
+    """A collection on a server that may be down: each call connects if necessary, or raises ConnectionError."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self.name = name
+        self._client = _client_of(address)
+        self._real: Collection | None = None
+
+    def connect(self) -> Collection:
+        if self._real is None:
+            try:
+                self._real = ask(limits.RETRIEVER_SECONDS, _opened, self._client, self.name)
+            except (StoreUnavailable, TimeoutError) as error:
+                raise ConnectionError(str(error) or "Chroma does not answer") from error
+        return self._real
+
+    @property
+    def metadata(self) -> Any:
+        return getattr(self.connect(), "metadata", None)
+
+    @property
+    def configuration_json(self) -> Any:
+        return getattr(self.connect(), "configuration_json", None)
+
+    def count(self) -> int:
+        return self.connect().count()
+
+    def query(self, query_embeddings: Any, **options: Any) -> Mapping[str, Any]:
+        return self.connect().query(query_embeddings, **options)
+
+    def get(self, ids: Any = None, **options: Any) -> Mapping[str, Any]:
+        return self.connect().get(ids, **options)
+
+
+def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Calls a client of Chroma, which has no deadline of its own. After a TimeoutError only a daemon thread is left."""
+    return threads.start(partial(call, *args, **options), "fourfold-chroma").result(seconds)
+
+
+def _opened(client: Callable[[], Any], name: str) -> Collection:
+    try:
+        return client().get_collection(name, embedding_function=None)
+    except FourfoldError:
+        raise
+    except Exception as error:
+        if _is_missing(error):
+            raise NotFound(f"no collection {name!r}", "Check its name") from error
+        raise StoreUnavailable(
+            f"Chroma cannot be reached ({type(error).__name__}: {error})", "Is it running?"
+        ) from error
+
+
+def _client_of(address: str) -> Callable[[], Any]:
+    url = addresses.parse(address)
+    ((host, port), *others) = url.hosts
+    if url.scheme not in ("http", "https") or not host or others or url.user is not None:
+        raise InvalidQuery(f"{url.shown} is not the address of a Chroma server", "Write http://HOST:PORT")
+    secure = url.scheme == "https"
+
+    def connect() -> Any:
+        import chromadb
+
+        return chromadb.HttpClient(host, int(port or (443 if secure else 8000)), ssl=secure, settings=_quiet())
+
+    return connect
+
+
+def _quiet() -> Any:
+    from chromadb.config import Settings
+
+    return Settings(anonymized_telemetry=False)
+
+
+def _embedded(chromadb: Any, place: str | Path) -> Any:
+    from pathlib import Path
+
+    if not (Path(place) / "chroma.sqlite3").is_file():  # opening would create one
+        raise NotFound(f"{place} is not a Chroma folder", "Give the folder with chroma.sqlite3")
+    return chromadb.PersistentClient(str(place), settings=_quiet())
+
+
+def _is_missing(error: Exception) -> bool:
+    return type(error).__name__ == "NotFoundError" or "does not exist" in str(error)
+
+
+def chunks(found: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
+    """(id, document, metadata) of each chunk of a response."""
+    ids = found["ids"]
+    documents = found.get("documents") or [None] * len(ids)
+    metadatas = found.get("metadatas") or [None] * len(ids)
+    return [(id, document or "", data or {}) for id, document, data in zip(ids, documents, metadatas, strict=True)]
+
+
+# ---------------------------------------------------------------- the mirror
+
+
+_PAGE_CHUNKS: Final = 500
+SECONDS: Final = 5.0
+"""Between two reads of all ids."""
+_TITLES: Final = ("title", "article_title", "name")
+_PATHS: Final = ("path", "file_path", "source", "url")
+
+
+class _Known(NamedTuple):
+    item: int
+    mark: int
+    """Hash of document and metadata as last seen by this process."""
+
+
+class Mirror:
+    """The mirror of one collection, in a namespace of its own. Safe to call from several threads."""
+
+    def __init__(self, collection: Collection, store: Store, namespace: str, *, links: bool = True) -> None:
+        self.collection = collection
+        self.store = store
+        self.namespace = namespace
+        self._links = links
+        self._known: dict[str, _Known] = {}
+        self._keys: dict[int, str] = {}
+        self._seen = float("-inf")
+        self._loaded = False
+        self.changes = 0
+        """Chunks stored or removed so far."""
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def key(self, item: int) -> str | None:
+        """The id in the collection."""
+        return self._keys.get(item)
+
+    def catch_up(self) -> None:
+        """Follows the collection if it may have changed."""
+        with self._lock:
+            self._load()
+            count = ask(RETRIEVER_SECONDS, self.collection.count)
+            if count != len(self._known) or time.monotonic() - self._seen > SECONDS:
+                self._follow(verify=False)
+
+    def follow(self, *, verify: bool = False) -> int:
+        """Returns how many chunks were stored or removed."""
+        with self._lock:
+            self._load()
+            before = self.changes
+            self._follow(verify=verify)
+            return self.changes - before
+
+    def items(self, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> dict[str, int]:
+        """Items of chunks (id, document, metadata) that a search returned; stores new and changed ones."""
+        with self._lock:
+            self._put(found)
+            return {id: self._known[id].item for id, _, _ in found}
+
+    # ------------------------------------------------------------ following
+
+    def _load(self) -> None:
+        """Reads what an earlier process stored."""
+        if self._loaded:
+            return
+        with self.store.snapshot(self.namespace) as snapshot:
+            ids = snapshot.rows.ids(NO_FILTERS)
+            for start in range(0, len(ids), _PAGE_CHUNKS):
+                for item in snapshot.rows.get(ids[start : start + _PAGE_CHUNKS]).values():
+                    if item.key is not None:
+                        self._note(item.key, _Known(item.id, _mark(item.text, item.metadata)))
+        self._loaded = True
+
+    def _follow(self, *, verify: bool) -> None:
+        ids = ask(READ_SECONDS, all_ids, self.collection)
+        wanted = ids if verify else [id for id in ids if id not in self._known]
+        for start in range(0, len(wanted), _PAGE_CHUNKS):
+            part = wanted[start : start + _PAGE_CHUNKS]
+            self._put(chunks(ask(READ_SECONDS, self.collection.get, ids=part, include=["documents", "metadatas"])))
+        self._forget(self._known.keys() - set(ids))
+        self._seen = time.monotonic()
+
+    def _is_new(self, chunk: tuple[str, str, Mapping[str, Any]]) -> bool:
+        known = self._known.get(chunk[0])
+        return known is None or known.mark != _mark(chunk[1], chunk[2])
+
+    def _put(self, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
+        """Stores new and changed chunks."""
+        fresh = [chunk for chunk in found if self._is_new(chunk)]
+        if not fresh:
+            return
+        items = [_item(*chunk) for chunk in fresh]
+        with self.store.transaction(self.namespace, names=self._links and bring_names(items)) as transaction:
+            stored = transaction.items.put(items, datetime.now(UTC), links=self._links)
+        for (id, document, metadata), item in zip(fresh, stored, strict=True):
+            self._note(id, _Known(item.id, _mark(document, metadata)))
+        self.changes += len(fresh)
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        keys = list(gone)
+        for start in range(0, len(keys), _PAGE_CHUNKS):
+            part = keys[start : start + _PAGE_CHUNKS]
+            with self.store.transaction(self.namespace) as transaction:
+                transaction.items.forget([self._known[key].item for key in part])
+            for key in part:
+                self._keys.pop(self._known.pop(key).item, None)
+        self.changes += len(keys)
+
+    def _note(self, id: str, known: _Known) -> None:
+        self._known[id] = known
+        self._keys[known.item] = id
+
+
+def _mark(document: str, metadata: Mapping[str, Json]) -> int:
+    return hash((document, json.dumps(dict(metadata), sort_keys=True, default=str)))
+
+
+def _item(id: str, document: str, metadata: Mapping[str, Any]) -> NewItem:
+    """A chunk as an item, with the title of its article, and without values that cannot be stored."""
+    title = _first(metadata, _TITLES)
+    number = metadata.get("chunk_index")
+    new = NewItem(
+        text=_storable(document),
+        title=_storable(title if title or document.strip() else id),
+        key=id,
+        tags=_tags(metadata.get("tags")),
+        metadata=dict(metadata),
+        path=_first(metadata, _PATHS) or None,
+        chunk_index=number if isinstance(number, int) and number >= 0 else None,
+    )
+    try:
+        return rules.checked(new)
+    except InvalidItem:
+        return rules.checked(NewItem(text=new.text, title=new.title, key=id))
+
+
+def _first(metadata: Mapping[str, Any], names: Sequence[str]) -> str:
+    said = (metadata.get(name) for name in names)
+    return next((text for text in said if isinstance(text, str) and 0 < len(text.encode()) <= NAME_BYTES), "")
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    listed = cast("list[object]", value) if isinstance(value, list) else []
+    if isinstance(value, str):
+        listed = list(value.split(","))
+    return tuple(tag.strip() for tag in listed if isinstance(tag, str) and tag.strip())[:TAGS]
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace")[: ITEM_BYTES // 2].decode("utf-8", "ignore").replace("\0", " ")
+
+
+# ---------------------------------------------------------------- the retriever
+
+
+_SEEN = ["documents", "metadatas"]
+
+
+class ChromaRetriever:
+    """Ranks the chunks of a collection by cosine. Its items are those of the mirror, whose store holds their text."""
+
+    name = "semantic"
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._collection: Collection = mirror.collection
+        self._by_distance: bool | None = None
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        if query.vector is None:
+            return Ranking()
+        allowed = self._allowed(query.filters)
+        if allowed is not None and not allowed:
+            return Ranking()
+        found = ask(limits.RETRIEVER_SECONDS, self._ask, query.vector, limit, allowed)
+        items = self._mirror.items(chunks(found))
+        scores = self._scores(found, query.vector)
+        hits = [Hit(items[id], score) for id, score in zip(found["ids"], scores, strict=True) if id in items]
+        return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
+
+    def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        keys = {key: item for item in ids if (key := self._mirror.key(item)) is not None}
+        if query.vector is None or not keys:
+            return Ranking()
+        found = ask(limits.RETRIEVER_SECONDS, self._collection.get, ids=list(keys), include=["embeddings"])
+        scores = _cosines(found["embeddings"], query.vector) if found["ids"] else []
+        return Ranking(tuple(Hit(keys[id], score) for id, score in zip(found["ids"], scores, strict=True)))
+
+    def _allowed(self, filters: Filters) -> list[str] | None:
+        """The ids that pass; None if all do."""
+        if filters == NO_FILTERS:
+            return None
+        with self._mirror.store.snapshot(self._mirror.namespace) as snapshot:
+            passing = snapshot.rows.ids(filters)
+        keys = [key for item in passing if (key := self._mirror.key(item)) is not None]
+        return None if len(keys) == len(self._mirror) else keys
+
+    def _ask(self, vector: Vector, limit: int, allowed: list[str] | None) -> Mapping[str, Any]:
+        if self._by_distance is None:
+            self._by_distance = is_cosine(self._collection)
+        wanted = [*_SEEN, "distances" if self._by_distance else "embeddings"]
+        found = self._collection.query([vector.tolist()], ids=allowed, n_results=limit, include=wanted)
+        return {name: rows[0] for name, rows in found.items() if name in ("ids", *wanted) and rows is not None}
+
+    def _scores(self, found: Mapping[str, Any], vector: Vector) -> list[float]:
+        if not found["ids"]:
+            return []
+        if self._by_distance:
+            return [round(1 - distance, 6) for distance in found["distances"]]
+        return _cosines(found["embeddings"], vector)
+
+
+def _cosines(embeddings: Any, vector: Vector) -> list[float]:
+    matrix = np.asarray(embeddings, np.float64)
+    lengths = np.linalg.norm(matrix, axis=1) * float(np.linalg.norm(vector))
+    return [round(float(cosine), 6) for cosine in matrix @ vector / np.where(lengths > 0, lengths, 1)]
+
+
+# ---------------------------------------------------------------- search
+
+
+class ChromaSearch:
+    """Vectors from a Chroma collection; texts, words, tags and links from a store that follows it.
+
+        collection = chromadb.PersistentClient("chroma").get_collection("articles")
+        with ChromaSearch.open(collection, "store") as wiki:
+            response = wiki.search("who repairs the tower clock?")
+
+    The collection is only read. The embedder must be the one that made its vectors.
+    """
+
+    def __init__(self, memory: Memory, mirror: Mirror) -> None:
+        self.memory = memory
+        self._mirror = mirror
+
+    @classmethod
+    def open(
+        cls,
+        collection: Collection,
+        store: str | Path | Store | None = None,
+        *,
+        namespace: str | None = None,
+        embedder: str | Embedder | EmbeddingModel | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """`namespace`: of the store, for this collection alone; default chroma:NAME."""
+        settings = settings or Settings(preset="wiki")
+        name = namespace or f"chroma:{collection.name}"
+        mirrors: list[Mirror] = []
+
+        def retrievers(opened: Store) -> Sequence[Retriever]:
+            mirrors.append(Mirror(collection, opened, name, links=settings.links))
+            return [ChromaRetriever(mirrors[0])]
+
+        options: dict[str, Any] = {"namespace": name, "embedder": embedder, "settings": settings, "background": False}
+        memory = Memory.open(store, retrievers=retrievers, **options)
+        return cls(memory, mirrors[0])
+
+    def search(self, text: str, **options: Any) -> SearchResponse:
+        """Takes the arguments of Memory.search. Without the collection, the other retrievers answer."""
+        notes: list[str] = []
+        try:
+            self._mirror.catch_up()
+        except FourfoldError:
+            raise
+        except Exception as error:  # chromadb and its HTTP client raise many types; reported in the notes
+            reason = str(error) or type(error).__name__
+            if not len(self._mirror):
+                raise StoreUnavailable(f"Chroma cannot be reached ({reason})", "Is it running?") from error
+            notes.append(f"the keyword index cannot follow the collection: {reason}")
+        before = self._mirror.changes
+        response = self.memory.search(text, **options)
+        if self._mirror.changes != before:  # chunks that the collection returned had changed: rank their new texts
+            response = self.memory.search(text, **options)
+        return replace(response, notes=(*response.notes, *notes)) if notes else response
+
+    def follow(self, *, verify: bool = False) -> int:
+        """Copies changes of the collection; returns how many texts were stored or removed. `verify`: compares all."""
+        return self._mirror.follow(verify=verify)
+
+    def close(self) -> None:
+        """Closes the store; the collection stays open."""
+        self.memory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
