@@ -28,11 +28,11 @@ class Loaded:
 
     @property
     def origins(self) -> dict[str, str]:
-        return {name: given.origin for name, given in self.given.items()}
+        return {name: value.origin for name, value in self.given.items()}
 
     def shown(self) -> dict[str, Given]:
         """What may be printed: a secret as "set", and words in place of values that are not set."""
-        return {name: Given(_shown(name, given.value), given.origin) for name, given in self.given.items()}
+        return {name: Given(_shown(name, value.value), value.origin) for name, value in self.given.items()}
 
 
 def default_store() -> Path:
@@ -50,13 +50,13 @@ def default_file() -> Path:
 def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None) -> Loaded:
     """Raises InvalidSetting that names the place: the flag, the variable, or the line of the file."""
     written = _read_file(config_file)
-    given = {name: _given(name, flags, environ, written) for name in SETTINGS}
-    given |= completed_weights(given)
-    own = {item.name: given[item.name].value for item in fields(Settings) if item.name in given}
+    values = {name: _given(name, flags, environ, written) for name in SETTINGS}
+    values |= completed_weights(values)
+    own = {item.name: values[item.name].value for item in fields(Settings) if item.name in values}
     tuned = {name: preset.tuning for name, preset in read_presets(presets_file(own["presets_file"])).items()}
-    _check_preset(given["preset"], tuned)
-    plan = replace(plan_settings(given), tuned=tuned)
-    return Loaded(Settings(**own, plan=plan), given | {"top_k": _effective_top_k(given)})
+    _check_preset(values["preset"], tuned)
+    plan = replace(plan_settings(values), tuned=tuned)
+    return Loaded(Settings(**own, plan=plan), values | {"top_k": _effective_top_k(values)})
 
 
 def presets_file(given: str | None) -> Path:
@@ -72,8 +72,8 @@ def _effective_top_k(given: Mapping[str, Given]) -> Given:
     preset = given["preset"].value
     if given["top_k"].value is not None:
         return given["top_k"]
-    known = PRESETS.get(preset, PRESETS[TUNED_PRESET])
-    return given["retrieval_top_k"] if preset == "wiki" else Given(known.top_k, f"preset {preset}")
+    base = PRESETS.get(preset, PRESETS[TUNED_PRESET])
+    return given["retrieval_top_k"] if preset == "wiki" else Given(base.top_k, f"preset {preset}")
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -214,25 +214,25 @@ def default_presets_file() -> Path:
 def read_presets(file: Path) -> dict[str, TunedPreset]:
     """The tuned presets by name; empty without a file. InvalidSetting names a file that is wrong."""
     try:
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidSetting(f"{file} cannot be read ({error})", _REMEDY) from error
     try:
-        if found["type"] != HEADER["type"]:
+        if content["type"] != HEADER["type"]:
             raise InvalidSetting(f"{file} is not a file of tuned presets", _REMEDY)
-        if found["format"] != HEADER["format"]:
-            raise NewerSchema(f"{file} has the format {found['format']}", "Upgrade Fourfold")
-        return {str(name): _read(str(name), entry) for name, entry in found["presets"].items()}
+        if content["format"] != HEADER["format"]:
+            raise NewerSchema(f"{file} has the format {content['format']}", "Upgrade Fourfold")
+        return {str(name): _read(str(name), entry) for name, entry in content["presets"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidSetting(f"{file}: {type(error).__name__}: {error}", _REMEDY) from error
 
 
 def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
     numbers = {part: float(entry[part]) for part in ("balance", "graph", "tags")}
-    known = {each.name for each in fields(TunedPreset)} - {"tuning"}
-    about: dict[str, Any] = {part: entry[part] for part in known if part in entry}
+    names = {each.name for each in fields(TunedPreset)} - {"tuning"}
+    about: dict[str, Any] = {part: entry[part] for part in names if part in entry}
     return TunedPreset(checked_tuning(Tuning(**numbers, name=name)), **about)
 
 

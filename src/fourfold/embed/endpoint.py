@@ -46,12 +46,12 @@ LONGEST_PAUSE_SECONDS = 10.0
 def message_of(body: bytes) -> str:
     """`error.message`, `error`, `message` or `detail`, as the compatible servers have it; empty if none is a string."""
     try:
-        found: Any = json.loads(body)
+        content: Any = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return ""
-    answer = cast("dict[str, Any]", found)
+    answer = cast("dict[str, Any]", content)
     error: Any = answer.get("error")
     nested: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else error
     candidates = (nested, answer.get("message"), answer.get("detail"))
@@ -61,14 +61,14 @@ def message_of(body: bytes) -> str:
 def shown(message: str, key: str, texts: Iterable[str] = ()) -> str:
     """The message shortened and without control characters; empty if it repeats a piece of the key or of a text."""
     line = "".join(character for character in squeezed(message) if character.isprintable())[:MESSAGE_CHARACTERS]
-    told = repeats(line, key, KEY_PIECE) or any(repeats(line, text, TEXT_PIECE) for text in texts)
-    return "" if told else line
+    is_secret = repeats(line, key, KEY_PIECE) or any(repeats(line, text, TEXT_PIECE) for text in texts)
+    return "" if is_secret else line
 
 
 def repeats(message: str, secret: str, piece: int) -> bool:
-    inside, told = squeezed(secret).casefold(), message.casefold()
+    inside, visible = squeezed(secret).casefold(), message.casefold()
     size = min(piece, len(inside))
-    return size > 2 and any(told[start : start + size] in inside for start in range(len(told) - size + 1))
+    return size > 2 and any(visible[start : start + size] in inside for start in range(len(visible) - size + 1))
 
 
 def squeezed(text: str) -> str:
@@ -200,12 +200,12 @@ class Endpoint:
         what = self._service.answers
         try:
             entries: list[Any] = answer[rows]
-            found: dict[Any, Any] = {entry["index"]: entry[value] for entry in entries}
+            values: dict[Any, Any] = {entry["index"]: entry[value] for entry in entries}
         except (KeyError, TypeError):
             raise self.unavailable(f"sent no {what}", remedy) from None
-        if len(entries) != count or found.keys() != set(range(count)):
+        if len(entries) != count or values.keys() != set(range(count)):
             raise self.unavailable(f"sent {len(entries)} {what} for {count} texts, or with wrong indexes", remedy)
-        return [found[index] for index in range(count)]
+        return [values[index] for index in range(count)]
 
     def close(self) -> None:
         """Also ends the pauses of running requests."""

@@ -89,8 +89,8 @@ class SavedTokenizer:
 
     def pair(self, query: str, text: str) -> tuple[list[int], list[int]]:
         """Ids of both together, and to which of both each belongs. The library shortens the longer one."""
-        found = self._tokenizer.encode(query, text)
-        return found.ids, found.type_ids
+        encoding = self._tokenizer.encode(query, text)
+        return encoding.ids, encoding.type_ids
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
@@ -112,10 +112,10 @@ def pooling(folder: Path) -> Pooling:
 
 
 def max_tokens(folder: Path) -> int:
-    known = settings(folder, "sentence_bert_config.json").get("max_seq_length")
-    known = known or settings(folder, "tokenizer_config.json").get("model_max_length")
-    if isinstance(known, int) and 2 < known < UNSET:
-        return min(known, LONGEST)
+    limit = settings(folder, "sentence_bert_config.json").get("max_seq_length")
+    limit = limit or settings(folder, "tokenizer_config.json").get("model_max_length")
+    if isinstance(limit, int) and 2 < limit < UNSET:
+        return min(limit, LONGEST)
     return limits.MODEL_TOKENS
 
 
@@ -136,9 +136,9 @@ def read_json(file: Path, absent: Shape) -> Shape:
     if not file.is_file():
         return absent
     try:
-        found = json.loads(content(file, REMEDY))
+        value = json.loads(content(file, REMEDY))
     except ValueError as error:
         raise EmbedderUnavailable(f"{file} is not JSON ({error})", "Export the model again") from error
-    if not isinstance(found, type(absent)):
+    if not isinstance(value, type(absent)):
         raise EmbedderUnavailable(f"{file} is not a JSON {type(absent).__name__}", "Export the model again")
-    return found
+    return value

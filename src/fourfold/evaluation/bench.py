@@ -95,8 +95,8 @@ class LiveBench:
 
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         del fresh  # without a cache, the model makes every vector
-        asked: dict[str, Any] = {"top_k": TOP_K, **variant.arguments}
-        response = self.memory.search(question.text, **asked)
+        arguments: dict[str, Any] = {"top_k": TOP_K, **variant.arguments}
+        response = self.memory.search(question.text, **arguments)
         return answered(question, response, [str(result.id) for result in response.results])
 
 
@@ -146,8 +146,8 @@ class Bench(LiveBench):
 
     def search(self, question: Question, **options: Any) -> SearchResponse:
         """Searches the items that the question can see. Without a `vector`, the cached embedder makes one."""
-        asked: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
-        return self.memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
+        arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
+        return self.memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **arguments)
 
 
 @contextmanager
@@ -214,8 +214,8 @@ def _namespaces(collection: Collection) -> dict[str | None, str]:
     if not collection.scoped:
         return {}
     scopes = {str(item.metadata["scope"]) for item in collection.items if item.metadata.get("scope") is not None}
-    asked = {question.scope for question in collection.questions if question.scope is not None}
-    return {scope: f"scope-{number}" for number, scope in enumerate(sorted(scopes | asked))}
+    of_questions = {question.scope for question in collection.questions if question.scope is not None}
+    return {scope: f"scope-{number}" for number, scope in enumerate(sorted(scopes | of_questions))}
 
 
 def _by_namespace(spaces: Mapping[str | None, str], collection: Collection) -> dict[str, list[NewItem]]:
@@ -315,11 +315,11 @@ class CachedEmbedder:
             return embed(texts)
         with self._lock:
             hashes = [_hash(space, text) for text in texts]
-            known = self._known(hashes)
-            missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+            vectors = self._known(hashes)
+            missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in vectors}
             if missing:
-                known |= self._made(missing, embed)
-            return np.stack([np.frombuffer(known[key], "<f4") for key in hashes]).astype(np.float32)
+                vectors |= self._made(missing, embed)
+            return np.stack([np.frombuffer(vectors[key], "<f4") for key in hashes]).astype(np.float32)
 
     def close(self) -> None:
         self._db.close()

@@ -95,10 +95,10 @@ def read_collection(folder: Path, *, plain: bool = False) -> Collection:
 
 
 def _asked(questions: Mapping[str, Question], judgements: Judgements, folder: Path) -> list[Question]:
-    asked = [question for question in questions.values() if question.unanswerable or question.id in judgements]
+    usable = [question for question in questions.values() if question.unanswerable or question.id in judgements]
     if not judgements:
         raise InvalidQuery(f"no question of {folder / 'qrels.tsv'} has a relevant item", "Judge at least one above 0")
-    return asked
+    return usable
 
 
 # ---------------------------------------------------------------- corpus.jsonl
@@ -106,17 +106,17 @@ def _asked(questions: Mapping[str, Question], judgements: Judgements, folder: Pa
 
 def _documents(file: Path, *, plain: bool) -> dict[str, NewItem]:
     """All documents by key, including those without text, which judgements may name."""
-    found: dict[str, NewItem] = {}
+    documents: dict[str, NewItem] = {}
     lines = Lines(file)
     with lines.located():
         for _, row in lines:
             key = _id(row)
-            if key in found:
+            if key in documents:
                 raise InvalidItem(f"the _id {key!r} occurs twice", "Give every document its own")
-            found[key] = _document(key, row, plain=plain)
-    if not found:
+            documents[key] = _document(key, row, plain=plain)
+    if not documents:
         raise InvalidItem(f"{file} holds no documents", "Write one JSON object per line")
-    return found
+    return documents
 
 
 def _document(key: str, row: Mapping[str, Any], *, plain: bool) -> NewItem:
@@ -130,10 +130,10 @@ def _document(key: str, row: Mapping[str, Any], *, plain: bool) -> NewItem:
 
 def _labels(metadata: Mapping[str, Json], name: str) -> list[str]:
     """A list of strings, or one string with commas between."""
-    given: Any = metadata.get(name) or []
-    if isinstance(given, str):
-        given = given.split(",")
-    return [label.strip() for label in _strings(given, f"metadata.{name}") if label.strip()]
+    labels: Any = metadata.get(name) or []
+    if isinstance(labels, str):
+        labels = labels.split(",")
+    return [label.strip() for label in _strings(labels, f"metadata.{name}") if label.strip()]
 
 
 def _links(documents: Mapping[str, NewItem]) -> Iterator[tuple[str, str]]:
@@ -159,15 +159,15 @@ def _edges(file: Path) -> Iterator[NamedEdge]:
 
 
 def _questions(file: Path) -> dict[str, Question]:
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     lines = Lines(file)
     with lines.located():
         for _, row in lines:
             question = _question(row)
-            if question.id in found:
+            if question.id in questions:
                 raise InvalidQuery(f"the _id {question.id!r} occurs twice", "Give every question its own")
-            found[question.id] = question
-    return found
+            questions[question.id] = question
+    return questions
 
 
 def _question(row: Mapping[str, Any]) -> Question:
@@ -176,12 +176,12 @@ def _question(row: Mapping[str, Any]) -> Question:
     metadata: Any = row.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidQuery("metadata is not an object", 'Write {"category": ...} or leave it out')
-    given = cast("dict[str, Any]", metadata)
-    session = given.get("session_no")
+    fields = cast("dict[str, Any]", metadata)
+    session = fields.get("session_no")
     if session is not None and (isinstance(session, bool) or not isinstance(session, int | float)):
         raise InvalidQuery(f"metadata.session_no is {session!r}", "Write a number")
-    category, scope = (None if given.get(name) is None else str(given[name]) for name in ("category", "scope"))
-    marks = [given.get(name) is True for name in ("unanswerable", "known_failure")]
+    category, scope = (None if fields.get(name) is None else str(fields[name]) for name in ("category", "scope"))
+    marks = [fields.get(name) is True for name in ("unanswerable", "known_failure")]
     return Question(_id(row), text, category, scope, session, *marks)
 
 
@@ -189,15 +189,15 @@ def _question(row: Mapping[str, Any]) -> Question:
 
 
 def _judgements(file: Path, questions: Any, documents: Any) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    judgements: dict[str, dict[str, int]] = {}
     for number, line in _lines(file, -1, "score"):
         with _located(file, number):
             question, document, grade = _judgement(line)
             _known(question, questions, "question", "queries.jsonl")
             _known(document, documents, "document", "corpus.jsonl")
         if grade > 0:
-            found.setdefault(question, {})[document] = grade
-    return found
+            judgements.setdefault(question, {})[document] = grade
+    return judgements
 
 
 def _judgement(line: str) -> tuple[str, str, int]:
@@ -226,15 +226,15 @@ def read_questions(memory: Memory, file: Path, name: str) -> Collection:
         with _located(file, number):
             text, items, category, remark = _cells(line)
             check_text(text)
-            known = questions.get(text, Question(str(len(questions) + 1), text))
-            failing = known.known_failure or remark == _KNOWN_FAILURE
-            questions[text] = replace(known, category=category or known.category, known_failure=failing)
+            stored = questions.get(text, Question(str(len(questions) + 1), text))
+            failing = stored.known_failure or remark == _KNOWN_FAILURE
+            questions[text] = replace(stored, category=category or stored.category, known_failure=failing)
             for item in _items(memory, items):
-                judgements.setdefault(known.id, {})[str(item.id)] = 1
+                judgements.setdefault(stored.id, {})[str(item.id)] = 1
     if not judgements:
         raise InvalidQuery(f"no question of {file} names an item", "Write its id or key:K into the second column")
-    asked = tuple(replace(question, unanswerable=question.id not in judgements) for question in questions.values())
-    return Collection(name, (), asked, judgements)
+    judged = tuple(replace(question, unanswerable=question.id not in judgements) for question in questions.values())
+    return Collection(name, (), judged, judgements)
 
 
 def _cells(line: str) -> list[str]:
@@ -281,17 +281,17 @@ def _located(file: Path, number: int) -> Generator[None]:
 
 
 def _id(row: Mapping[str, Any]) -> str:
-    given = next((row[name] for name in ("_id", "id", "key") if row.get(name) is not None), None)
-    if given is None or isinstance(given, bool) or not isinstance(given, str | int):
+    value = next((row[name] for name in ("_id", "id", "key") if row.get(name) is not None), None)
+    if value is None or isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidItem("_id is missing", "Give every line an _id, a string")
-    return rules.name(str(given), "_id")
+    return rules.name(str(value), "_id")
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
-    given = row.get(name) or ""
-    if not isinstance(given, str):
+    value = row.get(name) or ""
+    if not isinstance(value, str):
         raise InvalidItem(f"{name} is not a string", "Write it between quotes")
-    return given
+    return value
 
 
 def _strings(given: object, what: str) -> list[str]:

@@ -40,8 +40,8 @@ SHARE: Final = 0.95
 
 def measured(judgements: Judgements, answers: Iterable[Answer]) -> dict[str, Scores]:
     """Every metric of every question that has a relevant item."""
-    found = {answer.question.id: answer.keys for answer in answers}
-    return {question: scores(judgements[question], keys) for question, keys in found.items() if question in judgements}
+    ranked = {answer.question.id: answer.keys for answer in answers}
+    return {question: scores(judgements[question], keys) for question, keys in ranked.items() if question in judgements}
 
 
 def scores(relevant: Mapping[str, int], ranked: Sequence[str]) -> Scores:
@@ -175,10 +175,10 @@ def measure(bench: LiveBench, variant: Variant, *, fresh: bool = False, progress
     scores = measured(bench.collection.judgements, answers)
     failing = {answer.question.id for answer in answers if answer.question.known_failure}
     sound = {question: row for question, row in scores.items() if question not in failing}
-    known = {question: row for question, row in scores.items() if question in failing}
-    if known and not sound:
+    failures = {question: row for question, row in scores.items() if question in failing}
+    if failures and not sound:
         raise InvalidQuery("every answerable question is marked as a known failure", "Leave those unmarked that count")
-    return Run(bench.collection.name, variant, bench.model, answers, sound, known)
+    return Run(bench.collection.name, variant, bench.model, answers, sound, failures)
 
 
 # ---------------------------------------------------------------- in short
@@ -204,8 +204,8 @@ def summary(run: Run) -> dict[str, Json]:
 def _known_failures(run: Run) -> dict[str, Json]:
     """Metrics of the known failures, and those of them that are answered now."""
     rows = run.known_failures
-    asked = {answer.question.id: answer.question.text for answer in run.answers}
-    solved = [asked[question] for question, row in rows.items() if row["hit@10"] > 0]
+    texts = {answer.question.id: answer.question.text for answer in run.answers}
+    solved = [texts[question] for question, row in rows.items() if row["hit@10"] > 0]
     return {"queries": len(rows), **_rounded(means(rows.values())), "answered": solved}
 
 
@@ -220,9 +220,9 @@ def _by_category(run: Run) -> dict[str, Json]:
 def _plan(run: Run) -> dict[str, Json]:
     """The requested plan; `weights` is null if they are chosen for each question."""
     plan = run.answers[0].plan
-    asked = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
+    requested = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
     sources = {} if plan.source_weights is None else {"source_weights": dict(plan.source_weights)}
-    return {**asked, "weights": run.variant.arguments.get("weights"), **sources, "embedder": run.model}
+    return {**requested, "weights": run.variant.arguments.get("weights"), **sources, "embedder": run.model}
 
 
 def _mean_weights(answers: Sequence[Answer]) -> dict[str, float]:
@@ -270,16 +270,16 @@ def _row(answer: Answer, scores: Scores | None) -> dict[str, Json]:
 def load_scores(file: Path) -> dict[str, Scores]:
     """The scores of a saved run, by question."""
     lines = Lines(file)
-    found: dict[str, Scores] = {}
+    by_question: dict[str, Scores] = {}
     with lines.located():
         for number, row in lines:
             if number == 1:
                 _check_header(row, file)
             elif MAIN in row and row.get("known_failure") is not True:
-                found[str(row.get("query"))] = _scores(row)
-    if not found:
+                by_question[str(row.get("query"))] = _scores(row)
+    if not by_question:
         raise InvalidItem(f"{file} does not contain a run", "Make one with fourfold eval DIR --save FILE")
-    return found
+    return by_question
 
 
 def _check_header(row: Mapping[str, Json], file: Path) -> None:
@@ -291,11 +291,11 @@ def _check_header(row: Mapping[str, Json], file: Path) -> None:
 
 def _scores(row: Mapping[str, Json]) -> Scores:
     """The metrics that the version which saved the run knew."""
-    known = [name for name in METRICS if name in row]
-    wrong = [name for name in known if isinstance(row[name], bool) or not isinstance(row[name], int | float)]
+    names = [name for name in METRICS if name in row]
+    wrong = [name for name in names if isinstance(row[name], bool) or not isinstance(row[name], int | float)]
     if wrong:
         raise InvalidItem(f"{wrong[0]} is {row[wrong[0]]!r}, not a number", "Save the run again")
-    return {name: float(row[name]) for name in known}
+    return {name: float(row[name]) for name in names}
 
 
 def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:

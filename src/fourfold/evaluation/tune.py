@@ -173,16 +173,16 @@ def _weighted(weights: dict[str, float]) -> Variant:
 def preset_grid(bench: Bench, preset: str, fusion: str | None, progress: Progress | None = None) -> Grid:
     """The weights of a preset with one fusion, compared with its own; alpha for `memories` by ranks."""
     check_questions(bench)
-    asked: dict[str, Any] = {"preset": preset, **({} if fusion is None else {"fusion": fusion})}
-    trial = _Trial(bench, Variant(preset, asked), progress)
+    arguments: dict[str, Any] = {"preset": preset, **({} if fusion is None else {"fusion": fusion})}
+    trial = _Trial(bench, Variant(preset, arguments), progress)
     plan = trial.default.answers[0].plan
     if preset == "memories" and plan.fusion != "auto":
         trial.total = len(ALPHAS)
-        return trial.of("alpha", ALPHAS, lambda alpha: Variant("alpha", {**asked, "alpha": alpha}))
+        return trial.of("alpha", ALPHAS, lambda alpha: Variant("alpha", {**arguments, "alpha": alpha}))
     weights = {_told(point): point for point in weightings(PRESETS[preset].retrievers)}
     trial.total = len(weights)
     name = f"weights of {preset}, {plan.fusion}"
-    return trial.of(name, [*weights], lambda told: Variant(told, {**asked, "weights": weights[told]}))
+    return trial.of(name, [*weights], lambda told: Variant(told, {**arguments, "weights": weights[told]}))
 
 
 def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:

@@ -87,12 +87,12 @@ def check_size(condition: Condition) -> Condition:
     """Return the condition; raise InvalidQuery if it is too large for a store, or has empty parts."""
     if _depth(condition) > limits.FILTER_DEPTH:
         raise InvalidQuery(f"the filter is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
-    found = list(leaves(condition))
-    if not found or not all(_is_filled(test) for test, _ in found):
+    tests = list(leaves(condition))
+    if not tests or not all(_is_filled(test) for test, _ in tests):
         raise InvalidQuery("the filter has an empty part", "Give every `and`, `or` and `in` at least one value")
-    if len(found) > limits.FILTER_TESTS:
+    if len(tests) > limits.FILTER_TESTS:
         raise InvalidQuery(f"the filter has more than {limits.FILTER_TESTS} tests", "Combine them with `in`")
-    if sum(len(test.values) for test, _ in found) > limits.FILTER_VALUES:
+    if sum(len(test.values) for test, _ in tests) > limits.FILTER_VALUES:
         raise InvalidQuery(f"the filter has more than {limits.FILTER_VALUES} values", "Split it into several queries")
     return condition
 

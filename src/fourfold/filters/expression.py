@@ -202,21 +202,21 @@ class _Parser:
 
     def _accept(self, expected: str) -> bool:
         token = self._token
-        found = token.is_word(expected) or (token.kind == "mark" and token.text == expected)
-        self._next += found
-        return found
+        matches = token.is_word(expected) or (token.kind == "mark" and token.text == expected)
+        self._next += matches
+        return matches
 
     def _scan(self) -> list[_Token]:
         tokens: list[_Token] = []
         place, end = 0, len(self._text.rstrip())
         while place < end:
-            found = _TOKEN.match(self._text, place)
-            if found is None or found.lastgroup is None:
+            match = _TOKEN.match(self._text, place)
+            if match is None or match.lastgroup is None:
                 start = place + len(self._text[place:]) - len(self._text[place:].lstrip())
                 self._fail("a quote is not closed", "Close the quote, or put the text in quotes", start)
-            kind = found.lastgroup
-            tokens.append(_Token(kind, found[kind], found.start(kind)))  # pyright: ignore[reportArgumentType]
-            place = found.end()
+            kind = match.lastgroup
+            tokens.append(_Token(kind, match[kind], match.start(kind)))  # pyright: ignore[reportArgumentType]
+            place = match.end()
         return [*tokens, _Token("end", "", end)]
 
     def _refuse_reserved(self, what: str) -> None:

@@ -89,10 +89,10 @@ def _field(name: str, value: Json, zone: tzinfo | None) -> Condition:
     field = field_at(key_path(name))
     if not isinstance(value, Mapping):
         return make_test(field, "eq", value, zone)
-    given = cast("Mapping[object, Json]", value)
-    if not given:
+    tests = cast("Mapping[object, Json]", value)
+    if not tests:
         raise InvalidQuery(f"no operator for {name}", _REMEDY)
-    return _every([make_test(field, _operator(name, op), wanted, zone) for op, wanted in given.items()])
+    return _every([make_test(field, _operator(name, op), wanted, zone) for op, wanted in tests.items()])
 
 
 def _operator(name: str, given: object) -> Operator:
@@ -103,8 +103,8 @@ def _operator(name: str, given: object) -> Operator:
 
 
 def _every(parts: Iterable[Condition]) -> Condition:
-    found = tuple(parts)
-    return found[0] if len(found) == 1 else Every(found)
+    conditions = tuple(parts)
+    return conditions[0] if len(conditions) == 1 else Every(conditions)
 
 
 # ---------------------------------------------------------------- conditions as JSON

@@ -96,15 +96,15 @@ def chunks(sections: Sequence[Section]) -> Iterator[Chunk]:
                 kept = lines[filled[0] : filled[-1] + 1]
                 text = "\n".join(line.text for line in kept)
                 candidates = _tags_of(kept, tags) if tags else ()
-                found = tuple(tag for tag in candidates if f"#{tag}" in text)
-                yield Chunk(section.headings, text, kept[0].number, kept[-1].number, section.metadata, found)
+                own_tags = tuple(tag for tag in candidates if f"#{tag}" in text)
+                yield Chunk(section.headings, text, kept[0].number, kept[-1].number, section.metadata, own_tags)
 
 
 def _tags_by_line(section: Section) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    by_line: dict[int, list[str]] = {}
     for line, tag in section.tags:
-        found.setdefault(line, []).append(tag)
-    return found
+        by_line.setdefault(line, []).append(tag)
+    return by_line
 
 
 def _tags_of(lines: Sequence[Line], tags: Mapping[int, Sequence[str]]) -> Iterator[str]:

@@ -120,16 +120,16 @@ def read(name: str, data: bytes, format_: Format | None = None) -> Document:
 
 def read_chunks(name: str, data: bytes, format_: Format | None = None) -> ChunkedFile:
     document = read(name, data, format_)
-    found: list[Chunk] = []
+    parts: list[Chunk] = []
     left = FILE_BYTES
     for chunk in chunks(document.sections):
         left -= len(chunk.text)
         if left < 0:
             raise Unreadable("contains more text than a file may have")
-        found.append(chunk)
-    if not found:
+        parts.append(chunk)
+    if not parts:
         raise Unreadable("only white space")
-    return ChunkedFile(document, found)
+    return ChunkedFile(document, parts)
 
 
 # ---------------------------------------------------------------- bytes as text

@@ -53,8 +53,8 @@ class Folder:
             self._descriptor = None
 
     def entries(self) -> list[os.DirEntry[str]]:
-        with os.scandir(self._path if self._descriptor is None else self._descriptor) as found:
-            return list(found)
+        with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
+            return list(entries)
 
     def folder(self, name: str) -> Folder:
         if self._descriptor is not None:
@@ -139,12 +139,12 @@ def read_up_to(descriptor: int, most: int) -> bytes:
 
 def read_rules(folder: Folder, names: Collection[str]) -> list[Rules]:
     """Read the rules of a folder that contains these names, strongest first. Raises TooManyRules."""
-    found: list[Rules] = []
+    rules: list[Rules] = []
     for name in reversed(RULE_FILES):
         if name in names:
             with suppress(OSError), folder.open(name) as descriptor:
                 data = read_up_to(descriptor, RULE_BYTES + 1)
                 if len(data) > RULE_BYTES:
                     raise TooManyRules
-                found.append(rules_of(data.decode("utf-8-sig", "replace")))
-    return found
+                rules.append(rules_of(data.decode("utf-8-sig", "replace")))
+    return rules

@@ -76,9 +76,9 @@ def index_folders(
             # Known files are read before the walk: one that another process stores meanwhile is read again, not missed.
             with store.snapshot(namespace) as snapshot:
                 rows = snapshot.files(target.prefix)
-            known = {path: row for path, row in rows.items() if target.holds(path)} if target.name else rows
-            todo, missing = _walked(target, known, report, options)
-            run = _Run(target.root, report, known, missing, options)
+            stored = {path: row for path, row in rows.items() if target.holds(path)} if target.name else rows
+            todo, missing = _walked(target, stored, report, options)
+            run = _Run(target.root, report, stored, missing, options)
             if todo:
                 _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
@@ -109,13 +109,13 @@ def _walked(
     target: Target, known: Mapping[str, FileRow], report: IndexReport, options: _Options
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to open, in the order of their paths, and known files that are missing."""
-    found = walk.walk(target, options.exclude)
-    report.skip_all(found.skipped)
-    todo, skipped = _different(found.files, known, options)
+    walked = walk.walk(target, options.exclude)
+    report.skip_all(walked.skipped)
+    todo, skipped = _different(walked.files, known, options)
     report.skip_all(skipped)
-    report.files += len(found.files)
-    report.unchanged += len(found.files) - len(todo) - len(skipped)
-    return [found.entry(path) for path in sorted(todo)], _missing(found, known, todo)
+    report.files += len(walked.files)
+    report.unchanged += len(walked.files) - len(todo) - len(skipped)
+    return [walked.entry(path) for path in sorted(todo)], _missing(walked, known, todo)
 
 
 def _missing(found: Walk, known: Mapping[str, FileRow], todo: Sequence[str]) -> dict[str, FileState]:
@@ -281,18 +281,18 @@ class _Batches:
         return None
 
     def _opened(self, entry: Entry, descriptor: int, most_bytes: int) -> _Content:
-        found = os.fstat(descriptor)
-        modified_ns = walk.modified_ns(found)
+        status = os.fstat(descriptor)
+        modified_ns = walk.modified_ns(status)
         _let_the_clock_tick(modified_ns)
         data = read_up_to(descriptor, most_bytes + 1)
         self.opened += 1
         digest = self._run.options.version + hashlib.blake2b(data, digest_size=16).hexdigest()
-        state = FileState(entry.path, found.st_size, modified_ns, digest)
+        state = FileState(entry.path, status.st_size, modified_ns, digest)
         if len(data) > most_bytes:
             return _Content(b"", FileUpdate(state._replace(skipped=walk.LARGE)))
-        known = self._run.state(state.path)
-        if known is not None and known.digest == digest:
-            return _Content(b"", FileUpdate(state._replace(skipped=known.skipped), None))
+        stored = self._run.state(state.path)
+        if stored is not None and stored.digest == digest:
+            return _Content(b"", FileUpdate(state._replace(skipped=stored.skipped), None))
         return _Content(data, FileUpdate(state))
 
     def _parsed(self, group: Sequence[_Content]) -> Iterator[FileUpdate]:

@@ -102,16 +102,16 @@ def prefix_of(root: Path) -> str:
 
 def walk(target: Target, exclude: Rules | None = None) -> Walk:
     """Find the files to index. A single file is indexed even if a rule ignores it, but not if it is excluded."""
-    found = Walk(prefix_of(target.root))
+    walked = Walk(prefix_of(target.root))
     try:
         with Folder.at(target.root) as folder:
             if target.name:
-                _named(folder, target.name, found, exclude)
+                _named(folder, target.name, walked, exclude)
             else:
-                _visit(folder, found, "", found.root, Scope(exclude=exclude), 0)
+                _visit(folder, walked, "", walked.root, Scope(exclude=exclude), 0)
     except OSError as error:
         raise StoreUnavailable(f"cannot read {target.root} ({error.strerror})", "Check its permissions") from error
-    return found
+    return walked
 
 
 def _named(folder: Folder, name: str, found: Walk, exclude: Rules | None) -> None:
@@ -194,13 +194,13 @@ def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
         found.skipped.append((BINARY_NAME, path))
         return
     try:
-        known = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError:
         found.skipped.append((UNREADABLE, path))
         return
-    size = known.st_size
+    size = status.st_size
     if (0 < size <= FILE_BYTES and len(path) <= _SHORT_PATH_CHARACTERS) or not (reason := _refusal(size, ending, path)):
-        found.files[path] = (size, modified_ns(known))
+        found.files[path] = (size, modified_ns(status))
     else:
         found.skipped.append((reason, path))
 

@@ -65,12 +65,12 @@ class Collection(Protocol):
 
 
 def all_ids(collection: Collection) -> list[str]:
-    found: list[str] = []
-    while page := collection.get(limit=_PAGE_IDS, offset=len(found), include=[])["ids"]:
-        found += page
+    ids: list[str] = []
+    while page := collection.get(limit=_PAGE_IDS, offset=len(ids), include=[])["ids"]:
+        ids += page
         if len(page) < _PAGE_IDS:
             break
-    return found
+    return ids
 
 
 def is_cosine(collection: object) -> bool:
@@ -276,8 +276,8 @@ class Mirror:
         self._seen = time.monotonic()
 
     def _is_new(self, chunk: tuple[str, str, Mapping[str, Any]]) -> bool:
-        known = self._known.get(chunk[0])
-        return known is None or known.mark != _mark(chunk[1], chunk[2])
+        seen = self._known.get(chunk[0])
+        return seen is None or seen.mark != _mark(chunk[1], chunk[2])
 
     def _put(self, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
         """Stores new and changed chunks."""
@@ -367,19 +367,19 @@ class ChromaRetriever:
         allowed = self._allowed(query.filters)
         if allowed is not None and not allowed:
             return Ranking()
-        found = ask(limits.RETRIEVER_SECONDS, self._ask, query.vector, limit, allowed)
-        items = self._mirror.items(chunks(found))
-        scores = self._scores(found, query.vector)
-        hits = [Hit(items[id], score) for id, score in zip(found["ids"], scores, strict=True) if id in items]
+        answer = ask(limits.RETRIEVER_SECONDS, self._ask, query.vector, limit, allowed)
+        items = self._mirror.items(chunks(answer))
+        scores = self._scores(answer, query.vector)
+        hits = [Hit(items[id], score) for id, score in zip(answer["ids"], scores, strict=True) if id in items]
         return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
 
     def score(self, query: Query, ids: Sequence[int]) -> Ranking:
         keys = {key: item for item in ids if (key := self._mirror.key(item)) is not None}
         if query.vector is None or not keys:
             return Ranking()
-        found = ask(limits.RETRIEVER_SECONDS, self._collection.get, ids=list(keys), include=["embeddings"])
-        scores = _cosines(found["embeddings"], query.vector) if found["ids"] else []
-        return Ranking(tuple(Hit(keys[id], score) for id, score in zip(found["ids"], scores, strict=True)))
+        answer = ask(limits.RETRIEVER_SECONDS, self._collection.get, ids=list(keys), include=["embeddings"])
+        scores = _cosines(answer["embeddings"], query.vector) if answer["ids"] else []
+        return Ranking(tuple(Hit(keys[id], score) for id, score in zip(answer["ids"], scores, strict=True)))
 
     def _allowed(self, filters: Filters) -> list[str] | None:
         """The ids that pass; None if all do."""
@@ -394,8 +394,8 @@ class ChromaRetriever:
         if self._by_distance is None:
             self._by_distance = is_cosine(self._collection)
         wanted = [*_SEEN, "distances" if self._by_distance else "embeddings"]
-        found = self._collection.query([vector.tolist()], ids=allowed, n_results=limit, include=wanted)
-        return {name: rows[0] for name, rows in found.items() if name in ("ids", *wanted) and rows is not None}
+        answer = self._collection.query([vector.tolist()], ids=allowed, n_results=limit, include=wanted)
+        return {name: rows[0] for name, rows in answer.items() if name in ("ids", *wanted) and rows is not None}
 
     def _scores(self, found: Mapping[str, Any], vector: Vector) -> list[float]:
         if not found["ids"]:

@@ -119,10 +119,10 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         path = _valid(command.path)
         if path == ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
-        found = self._tree().below(path)
-        if not found:
+        items = self._tree().below(path)
+        if not items:
             raise ToolError(f"The path {command.path} does not exist")
-        self.memory.forget([item.id for item in found.values()])
+        self.memory.forget([item.id for item in items.values()])
         return f"Successfully deleted {command.path}"
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
@@ -131,13 +131,13 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
             raise ToolError("Cannot rename the /memories directory itself")
         if new in tree.files or new in tree.directories:
             raise ToolError(f"The destination {command.new_path} already exists")
-        found = tree.below(old)
-        if not found:
+        items = tree.below(old)
+        if not items:
             raise ToolError(f"The path {command.old_path} does not exist")
         if new.startswith(f"{old}/"):
             raise ToolError(f"Cannot rename {command.old_path} to a path below itself")
         _require_directories(new, tree)
-        self._move(found, {path: new + path.removeprefix(old) for path in found})
+        self._move(items, {path: new + path.removeprefix(old) for path in items})
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     def clear_all_memory(self) -> str:
@@ -284,9 +284,9 @@ def _entries(given: str, path: str, tree: _Tree, levels: int) -> list[str]:
     inside = {name.removeprefix(f"{path}/").split("/")[0] for name in tree.below(path)} if levels else set[str]()
     lines: list[str] = []
     for name in sorted(entry for entry in inside if not entry.startswith(".")):
-        found = tree.below(f"{path}/{name}")
+        items = tree.below(f"{path}/{name}")
         is_directory = f"{path}/{name}" in tree.directories
-        lines.append(f"{_size(sum(map(_bytes, found.values())))}\t{given}/{name}{'/' * is_directory}")
+        lines.append(f"{_size(sum(map(_bytes, items.values())))}\t{given}/{name}{'/' * is_directory}")
         if is_directory:
             lines += _entries(f"{given}/{name}", f"{path}/{name}", tree, levels - 1)
     return lines

@@ -72,8 +72,8 @@ def scores_of(result: Result) -> dict[str, Any]:
 
 def find(memory: AnyMemory, ids: Sequence[str]) -> dict[str, Item]:
     """The items of those documents that exist, by the document's id."""
-    found = {id_of(item): item for part in _parts(ids) for item in each(memory, Filters(where=among(part)))}
-    return {id: found[id] for id in ids if id in found}
+    by_id = {id_of(item): item for part in _parts(ids) for item in each(memory, Filters(where=among(part)))}
+    return {id: by_id[id] for id in ids if id in by_id}
 
 
 def forget(memory: AnyMemory, ids: Sequence[str]) -> int:

@@ -77,8 +77,8 @@ class FourfoldDocumentStore:
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """Documents in the order in which they were first written."""
-        found = [_document(item) for item in documents.each(self.memory, _where(filters))]
-        return found[::-1]
+        matching = [_document(item) for item in documents.each(self.memory, _where(filters))]
+        return matching[::-1]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Writes all documents, or none; returns how many. Without a policy, a duplicate is an error."""
@@ -93,10 +93,10 @@ class FourfoldDocumentStore:
 
     def _new(self, given: Sequence[Document], *, fail: bool) -> list[Document]:
         """Documents whose ids are not stored, each id once."""
-        known = documents.find(self.memory, [each.id for each in given])
-        new = {each.id: each for each in reversed(given) if each.id not in known}
+        stored = documents.find(self.memory, [each.id for each in given])
+        new = {each.id: each for each in reversed(given) if each.id not in stored}
         if fail and len(new) < len(given):
-            twice = next(iter(known), None) or next(each.id for each in given if new[each.id] is not each)
+            twice = next(iter(stored), None) or next(each.id for each in given if new[each.id] is not each)
             raise DuplicateDocumentError(f"ID '{twice}' already exists.")
         return [*reversed(new.values())]
 
@@ -113,10 +113,10 @@ class FourfoldDocumentStore:
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Merges `meta` into the metadata of the documents that match; returns how many there were."""
-        found = list(documents.each(self.memory, _where(filters)))
-        for item in found:
+        items = list(documents.each(self.memory, _where(filters)))
+        for item in items:
             self.memory.update(item.id, ItemPatch(metadata=meta))
-        return len(found)
+        return len(items)
 
     def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
         return self.memory.count(_where(filters))
@@ -199,10 +199,10 @@ class FourfoldRetriever:
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
         """`filters` and `top_k` replace those of the component. `query_embedding`: for a store without an embedder."""
-        found = self.document_store.search(
+        documents = self.document_store.search(
             query, query_embedding, filters or self.filters, top_k=top_k or self.top_k, **self.options
         )
-        return {"documents": found}
+        return {"documents": documents}
 
     @component.output_types(documents=list[Document])
     async def run_async(

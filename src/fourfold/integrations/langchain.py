@@ -93,15 +93,15 @@ class FourfoldVectorStore(VectorStore):
         `wait`: until the memory has made their vectors; otherwise they follow in the background.
         """
         _reject(kwargs)
-        given = list(texts)
+        lines = list(texts)
         for name, values in (("metadatas", metadatas), ("ids", ids)):
-            if values is not None and len(values) != len(given):
-                raise ValueError(f"there are {len(given)} texts and {len(values)} {name}; give one for each text")
-        keys = [id or str(uuid4()) for id in ids or [None] * len(given)]
-        vectors = [None] * len(given) if self._embedding is None else self._embedding.embed_documents(given)
+            if values is not None and len(values) != len(lines):
+                raise ValueError(f"there are {len(lines)} texts and {len(values)} {name}; give one for each text")
+        keys = [id or str(uuid4()) for id in ids or [None] * len(lines)]
+        vectors = [None] * len(lines) if self._embedding is None else self._embedding.embed_documents(lines)
         items = [
             documents.new_item(key, text, metadata, vector)
-            for key, text, metadata, vector in zip(keys, given, metadatas or [{} for _ in given], vectors, strict=True)
+            for key, text, metadata, vector in zip(keys, lines, metadatas or [{} for _ in lines], vectors, strict=True)
         ]
         self.memory.add_many(items, wait=wait)
         return keys
@@ -141,8 +141,8 @@ class FourfoldVectorStore(VectorStore):
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """By vectors alone."""
-        found = _search(self.memory, _ANY_TEXT, k, vector=embedding, only=["semantic"], **kwargs)
-        return [_document(result.item) for result in found.results]
+        hits = _search(self.memory, _ANY_TEXT, k, vector=embedding, only=["semantic"], **kwargs)
+        return [_document(result.item) for result in hits.results]
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -195,8 +195,8 @@ class FourfoldRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
     ) -> list[Document]:
-        asked = {"filter": self.filter, **self.options, **kwargs}
-        return [_ranked(result) for result in _search(self.memory, query, k or self.k, **asked).results]
+        options = {"filter": self.filter, **self.options, **kwargs}
+        return [_ranked(result) for result in _search(self.memory, query, k or self.k, **options).results]
 
 
 def _search(

@@ -79,8 +79,8 @@ class FourfoldStore(BaseStore):
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _get(self, op: GetOp) -> Item | None:
-        found = documents.find(self.memory, [_key(op.namespace, op.key)])
-        return next((Item(**_facts(item)) for item in found.values()), None)
+        items = documents.find(self.memory, [_key(op.namespace, op.key)])
+        return next((Item(**_facts(item)) for item in items.values()), None)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         """By the query, best first; without one, the newest first."""
@@ -88,12 +88,12 @@ class FourfoldStore(BaseStore):
         if not op.query:
             listed = self.memory.list(filters, limit=op.limit, offset=op.offset)
             return [SearchItem(**_facts(item)) for item in listed]
-        found = self.memory.search(op.query, top_k=op.offset + op.limit, filters=filters).results
-        return [SearchItem(**_facts(result.item), score=result.score) for result in found[op.offset :]]
+        results = self.memory.search(op.query, top_k=op.offset + op.limit, filters=filters).results
+        return [SearchItem(**_facts(result.item), score=result.score) for result in results[op.offset :]]
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        known = {_namespace(item) for item in documents.each(self.memory, {"kind": KIND})}
-        matching = (name for name in known if all(_matches(name, test) for test in op.match_conditions or ()))
+        namespaces = {_namespace(item) for item in documents.each(self.memory, {"kind": KIND})}
+        matching = (name for name in namespaces if all(_matches(name, test) for test in op.match_conditions or ()))
         return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
@@ -144,7 +144,7 @@ def _matches(name: Namespace, test: MatchCondition) -> bool:
     if len(path) > len(name):
         return False
     part = name[: len(path)] if test.match_type == "prefix" else name[len(name) - len(path) :]
-    return all(wanted in ("*", found) for wanted, found in zip(path, part, strict=True))
+    return all(wanted in ("*", actual) for wanted, actual in zip(path, part, strict=True))
 
 
 def _where(op: SearchOp) -> Condition | None:

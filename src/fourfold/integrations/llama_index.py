@@ -96,8 +96,8 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         return documents.new_item(node.node_id, node.get_content(MetadataMode.NONE), metadata, vector)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        found = documents.each(self._memory, _filters(filters, node_ids=node_ids))
-        return [_node(item) for item in found][::-1]
+        items = documents.each(self._memory, _filters(filters, node_ids=node_ids))
+        return [_node(item) for item in items][::-1]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Removes the nodes of a document."""
@@ -125,7 +125,7 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         elif query.alpha is not None and query.mode is VectorStoreQueryMode.HYBRID:
             weights = {"semantic": query.alpha, "keyword": 1 - query.alpha, "graph": 0.0}
             options |= {"fusion": "weighted", "weights": weights}
-        found = self._memory.search(
+        response = self._memory.search(
             query.query_str or _ANY_TEXT,
             vector=None if self._own_vectors else query.query_embedding,
             top_k=query.hybrid_top_k or query.similarity_top_k,
@@ -133,9 +133,9 @@ class FourfoldVectorStore(BasePydanticVectorStore):
             **options,
         ).results
         return VectorStoreQueryResult(
-            nodes=[_node(result.item) for result in found],
-            similarities=[result.score for result in found],
-            ids=[documents.id_of(result.item) for result in found],
+            nodes=[_node(result.item) for result in response],
+            similarities=[result.score for result in response],
+            ids=[documents.id_of(result.item) for result in response],
         )
 
     # ------------------------------------------------------------ the same for asyncio
@@ -182,10 +182,10 @@ class FourfoldRetriever(BaseRetriever):
         self._options = options or {}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._memory.search(
+        response = self._memory.search(
             query_bundle.query_str, top_k=self._top_k, filters=self._filters, **self._options
         ).results
-        return [_ranked(result) for result in found]
+        return [_ranked(result) for result in response]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

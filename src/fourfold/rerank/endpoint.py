@@ -44,14 +44,14 @@ class EndpointReranker:
         seconds = budget.seconds_left
         if not texts or not seconds:
             return
-        asked, sent = readable(query, TEXT_CHARACTERS), [readable(text, TEXT_CHARACTERS) or " " for text in texts]
+        question, sent = readable(query, TEXT_CHARACTERS), [readable(text, TEXT_CHARACTERS) or " " for text in texts]
         model = {"model": self._model} if self._model else {}
-        body = {**model, "query": asked, "documents": sent, "top_n": len(sent), "return_documents": False}
-        answer = self._endpoint.post(body, [asked, *sent], seconds)
-        found = self._endpoint.in_order(answer, "results", "relevance_score", len(sent), REMEDY)
-        if not all(map(_is_score, found)):
+        body = {**model, "query": question, "documents": sent, "top_n": len(sent), "return_documents": False}
+        answer = self._endpoint.post(body, [question, *sent], seconds)
+        values = self._endpoint.in_order(answer, "results", "relevance_score", len(sent), REMEDY)
+        if not all(map(_is_score, values)):
             raise self._endpoint.unavailable("sent a score that is not a finite number", REMEDY)
-        yield from map(float, found)
+        yield from map(float, values)
 
     def close(self) -> None:
         self._endpoint.close()

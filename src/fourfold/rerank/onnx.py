@@ -72,9 +72,9 @@ class CrossEncoder:
         A model with 8-bit integers scales its numbers by the whole batch. On a CPU batches are not faster.
         """
         if texts and not budget.is_over:
-            session, asked = self._loaded(), readable(query, QUERY_CHARACTERS)
+            session, question = self._loaded(), readable(query, QUERY_CHARACTERS)
             for text in texts:
-                if (score := session.score(asked, readable(text, TEXT_CHARACTERS), budget)) is None:
+                if (score := session.score(question, readable(text, TEXT_CHARACTERS), budget)) is None:
                     return
                 yield score
 
@@ -107,19 +107,19 @@ class _Session:
             return None
         try:
             with of_reranker(), native_errors("run", REMEDY):
-                found = self._native.run([self._output], self._feeds(query, text), options)[0]
+                logits = self._native.run([self._output], self._feeds(query, text), options)[0]
         except RerankerUnavailable:
             if budget.is_over:  # terminated
                 return None
             raise
-        return relevance(found)
+        return relevance(logits)
 
     def _feeds(self, query: str, text: str) -> dict[str, Any]:
         import numpy as np
 
         ids, types = self._tokenizer.pair(query, text)
-        known = {"input_ids": ids, "attention_mask": [1] * len(ids), "token_type_ids": types}
-        return {name: np.array([known[name]], dtype) for name, dtype in self._inputs.items()}
+        arrays = {"input_ids": ids, "attention_mask": [1] * len(ids), "token_type_ids": types}
+        return {name: np.array([arrays[name]], dtype) for name, dtype in self._inputs.items()}
 
 
 def relevance(logits: Any) -> float:
@@ -158,9 +158,9 @@ class WordPiecePairs:
     def pair(self, query: str, text: str) -> Pair:
         first, second = self._pieces.encode([query, text])
         end = first[-1]
-        asked = [*first[:-1][: QUERY_TOKENS - 1], end]
-        read = [*second[1:-1][: self._most - len(asked) - 1], end]
-        return asked + read, [0] * len(asked) + [1] * len(read)
+        question = [*first[:-1][: QUERY_TOKENS - 1], end]
+        read = [*second[1:-1][: self._most - len(question) - 1], end]
+        return question + read, [0] * len(question) + [1] * len(read)
 
 
 # ---------------------------------------------------------------- ms-marco, the built-in one

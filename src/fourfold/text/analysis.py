@@ -65,7 +65,7 @@ def analyse(text: str, language: str) -> list[str]:
 def variants(words: Sequence[str], languages: Sequence[str]) -> list[set[str]]:
     """Return for each word its terms in any of the languages, without words that one of these does not index."""
     terms = [[analyse(word, language) for language in languages] for word in words]
-    return [set(chain.from_iterable(found)) for found in terms if found and all(found)]
+    return [set(chain.from_iterable(each)) for each in terms if each and all(each)]
 
 
 def analyse_item(title: str, text: str, language: str) -> list[str]:
@@ -208,13 +208,13 @@ def runs(text: str) -> list[str]:
 def token_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Return the spans of the tokens between two positions; in scripts without spaces, of every pair of characters."""
     if text.isascii():
-        return [found.span() for found in _ASCII_TOKEN.finditer(text, start, end)]
+        return [match.span() for match in _ASCII_TOKEN.finditer(text, start, end)]
     spans: list[tuple[int, int]] = []
-    for found in _TOKEN.finditer(text, start, end):
-        if found[0].isascii() or not _SPACELESS_RUN.search(found[0]):
-            spans.append(found.span())
+    for match in _TOKEN.finditer(text, start, end):
+        if match[0].isascii() or not _SPACELESS_RUN.search(match[0]):
+            spans.append(match.span())
         else:
-            spans += _spaceless_spans(found[0], found.start())
+            spans += _spaceless_spans(match[0], match.start())
     return spans
 
 
@@ -259,10 +259,10 @@ def _pieces_of_word(token: str) -> list[str]:
 
 def _ascii_parts(token: str) -> list[str]:
     """Parts of an ASCII token, without Unicode functions; words in lower case have no humps."""
-    found = _ASCII_RUN.findall(token)
+    parts = _ASCII_RUN.findall(token)
     if token.islower() and not _DIGIT.search(token):
-        return found
-    return [hump.lower() for run in found for hump in humps(run)]
+        return parts
+    return [hump.lower() for run in parts for hump in humps(run)]
 
 
 def humps(word: str) -> list[str]:

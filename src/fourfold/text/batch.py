@@ -31,9 +31,9 @@ class Terms(NamedTuple):
 
 def analyse_items(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Terms]:
     """Yield the terms of each (title, text); all are in one language."""
-    for found in analyse_together(texts, language):
-        bounds = pairwise([0, *found.hash_ends.tolist()])
-        yield from (Terms(found.hashes[a:b], own) for (a, b), own in zip(bounds, split_letters(found), strict=True))
+    for columns in analyse_together(texts, language):
+        bounds = pairwise([0, *columns.hash_ends.tolist()])
+        yield from (Terms(columns.hashes[a:b], own) for (a, b), own in zip(bounds, split_letters(columns), strict=True))
 
 
 def analyse_together(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Found]:
@@ -76,7 +76,7 @@ def _one_by_one(texts: Sequence[tuple[str, str]], language: str) -> Found:
     terms = [analyse_item(title, text, language) for title, text in texts]
     letters = [_spaced(each).encode() for each in terms]
     hashes = [crc32(term.encode()) for each in terms for term in each]
-    hash_ends, letter_ends = (np.cumsum([len(each) for each in found], dtype=np.int64) for found in (terms, letters))
+    hash_ends, letter_ends = (np.cumsum([len(each) for each in lists], dtype=np.int64) for lists in (terms, letters))
     return Found(np.array(hashes, np.uint32), hash_ends, b"".join(letters), letter_ends)
 
 
@@ -95,9 +95,9 @@ def _table(language: str) -> TermTable:
 def _terms_of_new(language: str, keys: Sequence[str]) -> list[str]:
     """Return the terms of words (short and ASCII) and of other runs that the table does not know yet."""
     stops, words = stop_words(language), [key for key in keys if len(key) <= TERM_LENGTH and key.isascii()]
-    found = zip(words, stems(words, language), strict=True)
-    stemmed = ["" if word in stops else f"{stem[:TERM_LENGTH]} " for word, stem in found]
+    pairs = zip(words, stems(words, language), strict=True)
+    stemmed = ["" if word in stops else f"{stem[:TERM_LENGTH]} " for word, stem in pairs]
     if len(words) == len(keys):
         return stemmed
-    known, terms = dict(zip(words, stemmed, strict=True)), token_terms(language)
-    return [known[key] if key in known else _spaced(terms[key]) for key in keys]
+    by_word, terms = dict(zip(words, stemmed, strict=True)), token_terms(language)
+    return [by_word[key] if key in by_word else _spaced(terms[key]) for key in keys]

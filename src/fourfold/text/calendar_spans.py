@@ -182,8 +182,8 @@ class Calendar:
         this_year = self.today.isocalendar().year
         for chosen in range(this_year, this_year - 8, -1):
             last = date(chosen, 12, 28).isocalendar().week  # always in the last week of its year
-            if 1 <= number <= last and (found := iso_week(chosen, number)).start <= self.now:
-                return found
+            if 1 <= number <= last and (week := iso_week(chosen, number)).start <= self.now:
+                return week
         raise ValueError(f"no week {number}")
 
     def weekend_recent(self) -> Span:
@@ -194,18 +194,18 @@ class Calendar:
     def date_recent(self, month_number: int, day: int) -> Span:
         """The latest such date that is not in the future; ValueError if no year has such a day."""
         for chosen in range(self.today.year, self.today.year - 9, -1):
-            found = _date(chosen, month_number, day)
-            if found is not None and found <= self.today:
-                return days(found)
+            date = _date(chosen, month_number, day)
+            if date is not None and date <= self.today:
+                return days(date)
         raise ValueError(f"no day {day} in month {month_number}")
 
     def day_recent(self, day: int) -> Span:
         """The latest day of a month with this number that is not in the future."""
         for back in range(_MONTHS):
             start = _first(self.today.year, self.today.month - back)
-            found = _date(start.year, start.month, day)
-            if found is not None and found <= self.today:
-                return days(found)
+            date = _date(start.year, start.month, day)
+            if date is not None and date <= self.today:
+                return days(date)
         raise ValueError(f"no day {day}")
 
     def _later(self, unit: Literal["minute", "hour"], count: int) -> datetime:
@@ -232,8 +232,8 @@ def earlier_year(span: Span, years: int = 1) -> Span:
 
 
 def _years_before(moment: datetime, years: int) -> datetime:
-    found = _date(moment.year - years, moment.month, moment.day)
-    day = found or date(moment.year - years, moment.month, moment.day - 1)
+    anniversary = _date(moment.year - years, moment.month, moment.day)
+    day = anniversary or date(moment.year - years, moment.month, moment.day - 1)
     return datetime.combine(day, moment.time())
 
 

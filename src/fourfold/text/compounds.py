@@ -188,9 +188,9 @@ def _parts(term: str, lexicon: Lexicon) -> list[str]:
 
 def _modifier_parts(modifier: str, lexicon: Lexicon) -> list[str]:
     """Krankenversicherung for krankenversicherungs; Versicherung if that is not in the lexicon."""
-    known = [word for word in _known_modifiers(modifier, lexicon) if len(word) >= _WORD_LETTERS]
-    if known:
-        return known[:1]
+    modifiers = [word for word in _known_modifiers(modifier, lexicon) if len(word) >= _WORD_LETTERS]
+    if modifiers:
+        return modifiers[:1]
     words = (modifier.removesuffix(link) for link in _LINKS if link and modifier.endswith(link))
     return next((parts for word in words if (parts := _parts(word, lexicon))), list[str]())
 
@@ -218,8 +218,8 @@ def _known_modifiers(start: str, lexicon: Lexicon) -> Iterator[str]:
     """Words of the lexicon that the first part of a compound can be: Vertrag for vertrags, Sonne for sonnen."""
     for link in _LINKS:
         word = start.removesuffix(link)
-        if start.endswith(link) and len(word) >= _KNOWN_LETTERS and (known := stem(word, "de")) in lexicon:
-            yield known
+        if start.endswith(link) and len(word) >= _KNOWN_LETTERS and (stemmed := stem(word, "de")) in lexicon:
+            yield stemmed
 
 
 # ---------------------------------------------------------------- misspelt words
@@ -269,10 +269,10 @@ def corrections(
     """Return the corrections of words that occur in no item, by their surface. One call of `frequencies` for all."""
     words = [word.surface for word in unknown if can_be_corrected(word.surface)][:MOST_WORDS]
     terms = {word: spelling_terms(word, languages or ("",)) for word in words}
-    every = list(dict.fromkeys(term for found in terms.values() for term in found))
+    every = list(dict.fromkeys(term for best in terms.values() for term in best))
     counts = dict(zip(every, frequencies(every), strict=True)) if every else {}
-    found = {word: _best(word, terms[word], counts) for word in words}
-    return {word: correction for word, correction in found.items() if correction is not None}
+    best = {word: _best(word, terms[word], counts) for word in words}
+    return {word: correction for word, correction in best.items() if correction is not None}
 
 
 def can_be_corrected(word: str) -> bool:
@@ -289,20 +289,20 @@ def _common_words() -> frozenset[str]:
 
 
 def _best(word: str, terms: Mapping[str, str], counts: Mapping[str, int]) -> Correction | None:
-    known = sorted((term for term in terms if counts[term]), key=lambda term: (-counts[term], term))[:MOST_SPELLINGS]
-    spellings, items = tuple(terms[term] for term in known), tuple(counts[term] for term in known)
-    return Correction(word, spellings, tuple(known), items) if known else None
+    frequent = sorted((term for term in terms if counts[term]), key=lambda term: (-counts[term], term))[:MOST_SPELLINGS]
+    spellings, items = tuple(terms[term] for term in frequent), tuple(counts[term] for term in frequent)
+    return Correction(word, spellings, tuple(frequent), items) if frequent else None
 
 
 def spelling_terms(word: str, languages: Iterable[str]) -> dict[str, str]:
     """Return the index terms of all spellings, each with the likeliest spelling that has it."""
-    found: dict[str, str] = {}
+    by_term: dict[str, str] = {}
     spellings = edits(word)
     for language in languages:
         terms = stems(spellings, language) if word.isascii() else [stem(each, language) for each in spellings]
         for term, spelling in zip(terms, spellings, strict=True):
-            found.setdefault(term, spelling)
-    return found
+            by_term.setdefault(term, spelling)
+    return by_term
 
 
 def edits(word: str) -> list[str]:

@@ -66,8 +66,8 @@ def split_label(reference: str) -> tuple[str, str | None]:
 
     A label starts with a letter (`C#` and `PR#12` have none); `\\#` is part of the name.
     """
-    found = _LABELLED.fullmatch(reference)
-    name, label = (found["name"], found["label"].strip()) if found else (reference, None)
+    match = _LABELLED.fullmatch(reference)
+    name, label = (match["name"], match["label"].strip()) if match else (reference, None)
     return name.replace("\\#", "#"), label
 
 
@@ -120,23 +120,23 @@ def without_names(text: str, names: Iterable[str]) -> str:
 def _quoted(text: str) -> list[str]:
     if text.isascii() and '"' not in text and "`" not in text:
         return []
-    names = [normal_name(found[1] or found[2]) for found in _QUOTED.finditer(text)]
+    names = [normal_name(match[1] or match[2]) for match in _QUOTED.finditer(text)]
     return [name for name in names if name]
 
 
 def _capitalised(spelled: list[str]) -> list[str]:
     """Neighbouring capitalised words as one name, and each alone, except a stop word at the start of the text."""
-    found: list[str] = []
+    capitalised: list[str] = []
     if "".join(spelled).islower():
-        return found
+        return capitalised
     capitals = [word[0].isupper() for word in spelled]
     for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__):
         if capital:
             names = [(place, _FOLDED[spelled[place]]) for place in group]
             if len(names) > 1:
-                found.append(" ".join(name for _, name in names[:NAME_WORDS]))
-            found += [name for place, name in names if place > 0 or name not in _STOP_WORDS]
-    return found
+                capitalised.append(" ".join(name for _, name in names[:NAME_WORDS]))
+            capitalised += [name for place, name in names if place > 0 or name not in _STOP_WORDS]
+    return capitalised
 
 
 def _long_names(spelled: list[str]) -> list[str]:
@@ -144,26 +144,26 @@ def _long_names(spelled: list[str]) -> list[str]:
     if len(spelled) <= NAME_WORDS:
         return []
     marked = [place for place, word in enumerate(spelled[:QUERY_NAMES]) if _is_spelled_as_name(word)]
-    found = (
+    names = (
         " ".join(map(_FOLDED.__getitem__, spelled[start : end + 1]))
         for place, start in enumerate(marked)
         for end in reversed(marked[place + 1 : place + LONG_NAME_WORDS])
         if NAME_WORDS <= end - start < LONG_NAME_WORDS
     )
-    return list(islice(found, _MOST_LONG_NAMES))
+    return list(islice(names, _MOST_LONG_NAMES))
 
 
 def _runs(spelled: list[str], *, fewest: int = 1) -> list[str]:
     """Every run of `fewest` to NAME_WORDS words, the longest from each word first; a stop word alone is not a run."""
     folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
-    found: list[str] = []
+    runs: list[str] = []
     for start, run in enumerate(folded):
         longer = [] if fewest > 1 or run in _STOP_WORDS else [run]
         for word in folded[start + 1 : start + NAME_WORDS]:
             run = f"{run} {word}"
             longer.append(run)
-        found += reversed(longer)
-    return found
+        runs += reversed(longer)
+    return runs
 
 
 def _marked_runs(spelled: list[str], marked: Sequence[bool]) -> list[str]:
@@ -207,13 +207,13 @@ class NameFinder:
         """Return the names mentioned in a text, each once, in order. The longest wins; names do not overlap."""
         spelled = _spelled(text)
         folded = [*map(_FOLDED.__getitem__, spelled), _END]
-        found: dict[str, None] = {}
+        nodes: dict[str, None] = {}
         free = 0
         for start, branch in self._openings(folded):
             if start >= free and (end := _end(branch, spelled, folded, start)):
-                found[" ".join(folded[start:end])] = None
+                nodes[" ".join(folded[start:end])] = None
                 free = end
-        return list(found)
+        return list(nodes)
 
     def _openings(self, folded: list[str]) -> list[tuple[int, _Branch]]:
         """Positions where a name can start: at a name of one word, or at the first two words of a name."""
@@ -300,7 +300,7 @@ def links(text: str) -> list[str]:
     if "](" not in text and "[[" not in text:
         return []
     prose = _INLINE_CODE.sub("", "\n".join(_prose(text)))
-    names = (name for found in _LINK.finditer(prose) for name in _names(found))
+    names = (name for match in _LINK.finditer(prose) for name in _names(match))
     return list(dict.fromkeys(filter(None, map(str.strip, names))))
 
 
@@ -325,8 +325,8 @@ def headings(text: str) -> list[str]:
     """Return the ATX headings (`# like this`) of a Markdown text, in order, without those in fenced code."""
     if "#" not in text:
         return []
-    found = ((line, _HEADING.match(line)) for line in _prose(text))
-    titles = (_CLOSING_HASHES.sub("", line[match.end() :].strip()).strip() for line, match in found if match)
+    matches = ((line, _HEADING.match(line)) for line in _prose(text))
+    titles = (_CLOSING_HASHES.sub("", line[match.end() :].strip()).strip() for line, match in matches if match)
     return [title for title in titles if title.strip("#")]
 
 

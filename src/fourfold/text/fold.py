@@ -69,9 +69,9 @@ def clean(text: str) -> str:
     """Return the text in NFC; raise InvalidItem for characters that no store can hold."""
     if text.isascii() and "\x00" not in text:
         return text
-    if found := _UNSTORABLE.search(text):
-        name = "a NUL character" if found[0] == "\x00" else "half of a surrogate pair"
-        message = f"the text contains {name} (U+{ord(found[0]):04X}) at position {found.start()}"
+    if match := _UNSTORABLE.search(text):
+        name = "a NUL character" if match[0] == "\x00" else "half of a surrogate pair"
+        message = f"the text contains {name} (U+{ord(match[0]):04X}) at position {match.start()}"
         raise InvalidItem(message, "Remove it, or decode the source with errors='replace', and store the text again")
     return unicodedata.normalize("NFC", text)
 

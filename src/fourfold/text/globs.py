@@ -97,8 +97,8 @@ class _Automaton:
     def match(self, path: str) -> bool:
         states = self._closure(1)
         for character in path:
-            known = self._transitions.get((states, character))
-            states = known if known is not None else self._step(states, character)
+            following = self._transitions.get((states, character))
+            states = following if following is not None else self._step(states, character)
             if not states:
                 return False
         return bool(states >> self._end & 1)
@@ -107,8 +107,8 @@ class _Automaton:
         stay, advance = self._masks.get(character) or self._masks_of(character)
         if len(self._transitions) >= _CACHED_TRANSITIONS:
             self._transitions.clear()
-        self._transitions[states, character] = found = self._closure(states & stay | (states & advance) << 1)
-        return found
+        self._transitions[states, character] = following = self._closure(states & stay | (states & advance) << 1)
+        return following
 
     def _closure(self, states: int) -> int:
         """Add the states that are reached without a character."""

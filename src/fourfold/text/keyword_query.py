@@ -107,15 +107,15 @@ def keyword_query(
     german = lexicon if _has_compounds(language, languages, documents) else None
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
     built = _looked_up(words, store, KnownWords() if known is None else known)
-    unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
+    unknown = [word for word, term in zip(words, built, strict=True) if not term.terms]
     shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, languages, documents)
     if not unknown:
         kept, notes = _rarest(built)
         return KeywordQuery(tuple(kept), 0.0, documents, notes, (), (), *shares)
     corrected = corrections(unknown, _spelt(languages, documents), frequencies)
     built = [
-        _corrected(word, corrected[word.surface], documents) if not found.terms and word.surface in corrected else found
-        for word, found in zip(words, built, strict=True)
+        _corrected(word, corrected[word.surface], documents) if not term.terms and word.surface in corrected else term
+        for word, term in zip(words, built, strict=True)
     ]
     absent = [word for word in built if not word.terms]
     kept, notes = _rarest([word for word in built if word.terms])
@@ -154,12 +154,12 @@ def _looked_up(words: Sequence[QueryWord], store: _Store, known: KnownWords) -> 
     built = [known.get((word, expands), _UNSEEN) for word in words]
     if _UNSEEN not in built:
         return built
-    unseen = [word for word, found in zip(words, built, strict=True) if found is _UNSEEN]
+    unseen = [word for word, wanted in zip(words, built, strict=True) if wanted is _UNSEEN]
     fresh = dict(zip(unseen, store.built(unseen), strict=True))
     if len(known) + len(fresh) > _KNOWN_WORDS:
         known.clear()
-    known.update({(word, expands): found for word, found in fresh.items()})
-    return [fresh[word] if found is _UNSEEN else found for word, found in zip(words, built, strict=True)]
+    known.update({(word, expands): wanted for word, wanted in fresh.items()})
+    return [fresh[word] if wanted is _UNSEEN else wanted for word, wanted in zip(words, built, strict=True)]
 
 
 _UNSEEN = Word((), (), 0.0, 0.0)
@@ -218,14 +218,14 @@ def _word(word: QueryWord, variants: Sequence[Variant], df: Mapping[str, tuple[i
 
     `df`: the number of items with each term, and its idf.
     """
-    found = [(term, weight, *df[term]) for term, weight in variants if df[term][0]]
+    indexed = [(term, weight, *df[term]) for term, weight in variants if df[term][0]]
     mine = {term for term, _ in word.variants}
-    limit = max([value for term, _, _, value in found if term in mine], default=-1.0)
+    limit = max([value for term, _, _, value in indexed if term in mine], default=-1.0)
     limit = idf(0, documents) if limit < 0 else limit
     return Word(
-        terms=tuple([term for term, *_ in found]),
-        values=tuple([weight * (value if term in mine else min(value, limit)) for term, weight, _, value in found]),
+        terms=tuple([term for term, *_ in indexed]),
+        values=tuple([weight * (value if term in mine else min(value, limit)) for term, weight, _, value in indexed]),
         idf=limit,
-        share=min(1.0, sum([count for _, _, count, _ in found]) / max(documents, 1)),
+        share=min(1.0, sum([count for _, _, count, _ in indexed]) / max(documents, 1)),
         surface=word.surface,
     )

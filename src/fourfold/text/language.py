@@ -125,8 +125,8 @@ def stems(words: Sequence[str], language: str) -> Sequence[str]:
     if language not in _ALGORITHMS:
         return words
     with _LOCK:
-        found: list[str] = _snowball(language).stemWords(words)
-    return found if language in _WITHOUT_MARKS else [strip_marks(each) for each in found]
+        stemmed: list[str] = _snowball(language).stemWords(words)
+    return stemmed if language in _WITHOUT_MARKS else [strip_marks(each) for each in stemmed]
 
 
 @cache
@@ -260,20 +260,20 @@ def _terms(prefix: str, forms: tuple[str, ...]) -> Iterator[str]:
 def _families(word: str) -> Iterator[tuple[str, ...]]:
     """The forms, infinitive first, of each verb that a word without prefix may be a form of."""
     strong = _strong_families()
-    known = {strong[root] for root in _roots(word, _STRONG_ENDINGS) if root in strong}
-    yield from known or map(_weak_family, _weak_roots(word))
+    families = {strong[root] for root in _roots(word, _STRONG_ENDINGS) if root in strong}
+    yield from families or map(_weak_family, _weak_roots(word))
 
 
 @cache
 def _strong_families() -> dict[str, tuple[str, ...]]:
     """Map each form of a strong verb to all its forms, with the participle also without ge, which prefixes replace."""
-    found: dict[str, tuple[str, ...]] = {}
+    families: dict[str, tuple[str, ...]] = {}
     for line in fold(_STRONG).split(","):
         *forms, participle = line.split()
         family = (*forms, participle, participle.removeprefix("ge"))
         for form in (*family, family[0].removesuffix("en")):
-            found.setdefault(form, family)
-    return found
+            families.setdefault(form, family)
+    return families
 
 
 def _weak_roots(word: str) -> set[str]:
@@ -315,18 +315,18 @@ _IRREGULAR = """
 @lru_cache(_CACHED_WORDS)
 def english_verb_forms(word: str) -> frozenset[str]:
     """Return the stems of other forms of the irregular verb that a folded word may belong to."""
-    known = _irregular()
-    return frozenset(form for name in (word, stem(word, "en")) for form in known.get(name, ())) - {stem(word, "en")}
+    irregular = _irregular()
+    return frozenset(form for name in (word, stem(word, "en")) for form in irregular.get(name, ())) - {stem(word, "en")}
 
 
 @cache
 def _irregular() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    by_form: dict[str, set[str]] = {}
     for line in _IRREGULAR.split(","):
         forms = line.split()
         for form in forms:
-            found.setdefault(form, set()).update(stem(each, "en") for each in forms)
-    return found
+            by_form.setdefault(form, set()).update(stem(each, "en") for each in forms)
+    return by_form
 
 
 # ---------------------------------------------------------------- stop words

@@ -224,7 +224,7 @@ def negated_phrases(text: str) -> tuple[Negated, ...]:
     if len(text) > _LONGEST_CHARACTERS or not ANY_NEGATION.search(text):
         return ()
     tokens = _tokens(text)
-    found: list[Negated] = []
+    phrases: list[Negated] = []
     free = 0
     place = 0 if _asks_for_things(tokens) else len(tokens)
     while place < len(tokens):
@@ -234,10 +234,10 @@ def negated_phrases(text: str) -> tuple[Negated, ...]:
             start = max(free, _first(tokens, place))
             end = max(end, _german_clause_end(tokens, start))
             words = tuple(token.text for token in tokens[place + length : end] if token.is_content)
-            found.append(Negated(tokens[start].start, tokens[end - 1].end, words))
+            phrases.append(Negated(tokens[start].start, tokens[end - 1].end, words))
             free = end
         place = max(end, place + 1)
-    return tuple(found) if any(token.is_content for token in _tokens(affirmed(text, found))) else ()
+    return tuple(phrases) if any(token.is_content for token in _tokens(affirmed(text, phrases))) else ()
 
 
 def negation_note(phrase: Negated) -> str:
@@ -247,11 +247,11 @@ def negation_note(phrase: Negated) -> str:
 
 def affirmed(text: str, phrases: Sequence[Negated] | None = None) -> str:
     """Return the query without its negated phrases, which are looked for if they are not given."""
-    found = negated_phrases(text) if phrases is None else phrases
-    if not found:
+    negated = negated_phrases(text) if phrases is None else phrases
+    if not negated:
         return text
     kept, last = "", 0
-    for each in found:
+    for each in negated:
         kept += text[last : each.start]
         last = each.end
     return " ".join((kept + text[last:]).split())
@@ -259,14 +259,14 @@ def affirmed(text: str, phrases: Sequence[Negated] | None = None) -> str:
 
 def _tokens(text: str) -> list[_Token]:
     """Words and punctuation; a quotation is one token."""
-    quoted = {found.start(): found.end() for found in _QUOTED.finditer(text)}
+    quoted = {match.start(): match.end() for match in _QUOTED.finditer(text)}
     tokens: list[_Token] = []
     free = 0
-    for found in _WORD.finditer(text):
-        if found.start() < free:
+    for match in _WORD.finditer(text):
+        if match.start() < free:
             continue
-        free = quoted.get(found.start(), found.end())
-        tokens.append(_Token(text[found.start() : free], found.start()))
+        free = quoted.get(match.start(), match.end())
+        tokens.append(_Token(text[match.start() : free], match.start()))
     return tokens
 
 

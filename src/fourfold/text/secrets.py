@@ -212,9 +212,9 @@ def secrets_in(text: str) -> list[Secret]:
 
 
 def _secrets_of(kinds: Sequence[_Kind], text: str) -> list[Secret]:
-    found = [Secret(kind.name, *span) for kind in kinds for span in _spans(kind, text)]
+    secrets = [Secret(kind.name, *span) for kind in kinds for span in _spans(kind, text)]
     kept: list[Secret] = []
-    for secret in sorted(found, key=lambda one: (one.start, -one.end)):
+    for secret in sorted(secrets, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
             kept.append(secret)
     return kept
@@ -240,12 +240,12 @@ def masked_parts(parts: Sequence[str]) -> list[str]:
     """Consecutive parts of one text, masked. A private key may begin in one of them and end in another."""
     if not any(_PRIVATE_KEY in part for part in parts):
         return [masked(part) for part in parts]
-    found = secrets_in("\n".join(parts))
+    secrets = secrets_in("\n".join(parts))
     hidden: list[str] = []
     start = 0
     for part in parts:
         end = start + len(part)
-        here = [secret for secret in found if secret.start < end and secret.end > start]
+        here = [secret for secret in secrets if secret.start < end and secret.end > start]
         for kind, first, last in reversed(here):
             part = f"{part[: max(0, first - start)]}{MARK}{kind}]{part[last - start :]}"
         hidden.append(part)

@@ -86,12 +86,12 @@ def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list
             wanted.setdefault(term, set()).add(number)
     terms_of = token_terms(language)
     is_unwanted = wanted.keys().isdisjoint
-    found: list[_Match] = []
+    matches: list[_Match] = []
     for a, b in _readable_spans(text, query_words) if wanted else ():
         terms = terms_of[text[a:b]]
         if not is_unwanted(terms) and b - a <= TERM_LENGTH:
-            found.append(_Match(a, b, frozenset(number for term in terms for number in wanted.get(term, ()))))
-    return found
+            matches.append(_Match(a, b, frozenset(number for term in terms for number in wanted.get(term, ()))))
+    return matches
 
 
 def _readable_spans(text: str, query_words: Sequence[QueryWord]) -> Sequence[tuple[int, int]]:
@@ -190,8 +190,8 @@ def _bold_delimiters(text: str, start: int, end: int) -> list[int]:
     """Positions in the window of double asterisks around Markdown's bold text, without those in code (`x**2`)."""
     offset = max(0, start - _BOLD_REACH)
     around = text[offset : end + _BOLD_REACH]
-    found = _BOLD.finditer(around) if _MARK in around else ()
-    positions = (offset + edge for match in found for edge in (match.start(), match.end() - len(_MARK)))
+    delimiters = _BOLD.finditer(around) if _MARK in around else ()
+    positions = (offset + edge for match in delimiters for edge in (match.start(), match.end() - len(_MARK)))
     return [position for position in positions if start <= position <= end - len(_MARK)]
 
 

@@ -95,17 +95,17 @@ def before(pattern: str) -> re.Pattern[str]:
 def windows(text: str, grammar: Grammar, calendar: Calendar) -> list[Bounds]:
     """All times that a text names, in the order of the text."""
     points = [_with_clock(text, point, grammar) for point in _points(text, grammar, calendar)]
-    found: list[Bounds] = []
+    bounds: list[Bounds] = []
     rest = iter(range(len(points)))
     for index in rest:
         after = points[index + 1] if index + 1 < len(points) else None
         both = None if after is None else _range(text, points[index], after, grammar, calendar)
         if both is not None:
-            found.append(both)
+            bounds.append(both)
             next(rest, None)
         elif (one := _limited(text, points[index], grammar)) is not None:
-            found.append(one)
-    return [one for one in found if grammar.negated.search(text, 0, one.first) is None]
+            bounds.append(one)
+    return [one for one in bounds if grammar.negated.search(text, 0, one.first) is None]
 
 
 def _points(text: str, grammar: Grammar, calendar: Calendar) -> Iterator[Point]:

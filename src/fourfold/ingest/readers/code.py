@@ -167,10 +167,10 @@ def _children(node: Any) -> list[Any]:
 def _name(node: Any) -> str:
     """Name of a node, or of the node it wraps or refers to."""
     for field in ("name", "declarator", "declaration", "type"):
-        found = node.child_by_field_name(field)
-        if found is not None:
-            named = found.child_by_field_name("name") or found.child_by_field_name("declarator")
-            return _name(found) if named is not None else _short_text(found)
+        part = node.child_by_field_name(field)
+        if part is not None:
+            named = part.child_by_field_name("name") or part.child_by_field_name("declarator")
+            return _name(part) if named is not None else _short_text(part)
     inner = next((child for child in node.children if child.child_by_field_name("name") is not None), None)
     return _name(inner) if inner is not None else ""
 

@@ -188,9 +188,9 @@ class _Token(NamedTuple):
 
 
 def _attribute(tag: _Token, name: str) -> str:
-    for found in _ATTRIBUTE.finditer(tag.content):
-        if found[1].lower() == name:
-            return _unescaped((found[2] or "").strip("\"'"))
+    for match in _ATTRIBUTE.finditer(tag.content):
+        if match[1].lower() == name:
+            return _unescaped((match[2] or "").strip("\"'"))
     return ""
 
 
@@ -237,23 +237,23 @@ class _Scanner:
         if text.startswith(("<!", "<?"), place):
             end = text.find(">", place)
             return (len(text) if end < 0 else end + 1), None
-        found = _TAG.match(text, place)
-        if found is None:
+        match = _TAG.match(text, place)
+        if match is None:
             return place, None
-        end = self._tag_end(found.end())
+        end = self._tag_end(match.end())
         if end < 0:
             return len(text), None  # an unclosed tag is dropped, as in browsers
-        inside = text[found.end() : end]
+        inside = text[match.end() : end]
         closes = text[place + 1] == "/"
-        return end + 1, _Token(place, found[1].lower(), inside, not closes, closes or inside.endswith("/"))
+        return end + 1, _Token(place, match[1].lower(), inside, not closes, closes or inside.endswith("/"))
 
     def raw_end(self, tag: str, place: int) -> int:
         """Return the start of the end tag."""
-        found = None if tag in self._unclosed else re.compile(f"</{tag}", re.IGNORECASE).search(self._text, place)
-        if found is None:
+        match = None if tag in self._unclosed else re.compile(f"</{tag}", re.IGNORECASE).search(self._text, place)
+        if match is None:
             self._unclosed.add(tag)
             return place if tag in ("title", "textarea") else len(self._text)
-        return found.start()
+        return match.start()
 
     def _tag_end(self, place: int) -> int:
         """Return the position of the `>` of a tag outside quoted values; -1 if there is none."""

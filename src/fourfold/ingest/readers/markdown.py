@@ -89,9 +89,9 @@ def _fenced(fence: str, line: str) -> tuple[str, bool]:
 def _heading(lines: Sequence[Line], index: int) -> tuple[int, str] | None:
     """(level, title) of a heading that starts at this line: # like this, or underlined."""
     text = lines[index].text
-    if "#" in text and (found := _ATX.match(text)):
-        title = plain(_without_closing_marks(text[found.end() :]))
-        return (len(found[1]), title) if title else None
+    if "#" in text and (match := _ATX.match(text)):
+        title = plain(_without_closing_marks(text[match.end() :]))
+        return (len(match[1]), title) if title else None
     if index + 1 < len(lines) and len(text) < 200:
         below = _UNDERLINE.match(lines[index + 1].text)
         if below and not _NO_HEADING.match(text) and _can_start(lines, index):
@@ -164,12 +164,12 @@ def _yaml(text: str) -> dict[str, Json]:
     """Parse YAML that is a mapping; raise WrongYaml if it is not."""
     from fourfold.yaml_lines import WrongYaml, value
 
-    found = value(text)
-    if found is None:
+    content = value(text)
+    if content is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise WrongYaml(1, "it is not a mapping")
-    named = cast("dict[object, object]", found)
+    named = cast("dict[object, object]", content)
     return {str(name)[:100]: _json(value) for name, value in named.items()}
 
 
@@ -317,10 +317,10 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
 def _printed(output: Any) -> str:
     if not isinstance(output, dict):
         return ""
-    known = cast("dict[str, Any]", output)
-    data = known.get("data")
+    fields = cast("dict[str, Any]", output)
+    data = fields.get("data")
     plain = cast("dict[str, Any]", data).get("text/plain") if isinstance(data, dict) else None
-    return _joined(known.get("text") or plain)
+    return _joined(fields.get("text") or plain)
 
 
 def _joined(source: object) -> str:

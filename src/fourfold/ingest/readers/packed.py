@@ -114,9 +114,9 @@ def _heading_levels(archive: Archive) -> dict[str, int]:
             style = attribute(attributes, "styleId")
         elif tag == "name" and style:
             spelled = attribute(attributes, "val")
-            found = _HEADING.match(spelled)
-            if found or spelled.lower() == "title":
-                levels[style] = int(found[1]) if found else 1
+            match = _HEADING.match(spelled)
+            if match or spelled.lower() == "title":
+                levels[style] = int(match[1]) if match else 1
 
     archive.parse(_STYLES, start)
     return levels

@@ -36,11 +36,11 @@ def read_rst(text: str, name: str) -> Document:
     path: list[str] = []
     start = index = 0
     while index < len(lines):
-        found = _heading(lines, index)
-        if found is None:
+        heading = _heading(lines, index)
+        if heading is None:
             index += 1
             continue
-        title, style, height = found
+        title, style, height = heading
         sections += _section(path, lines[start:index])
         if style not in styles:
             styles.append(style)
@@ -94,16 +94,16 @@ def read_chat(text: str, name: str) -> Document:
 def _messages(line: str) -> Iterator[tuple[str, str]]:
     """Yield (role, content) of each message in a line."""
     try:
-        found = json.loads(line) if line.strip() else None
+        value = json.loads(line) if line.strip() else None
     except ValueError:
         return
-    if isinstance(found, dict):
-        row = cast("dict[str, Any]", found)
+    if isinstance(value, dict):
+        row = cast("dict[str, Any]", value)
         messages = row.get("messages")
         for message in cast("list[object]", messages) if isinstance(messages, list) else [row]:
             if isinstance(message, dict):
-                known = cast("dict[str, Any]", message)
-                role, content = known.get("role"), _content(known.get("content"))
+                fields = cast("dict[str, Any]", message)
+                role, content = fields.get("role"), _content(fields.get("content"))
                 if isinstance(role, str) and content.strip():
                     yield role[:100], content
 

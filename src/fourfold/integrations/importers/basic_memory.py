@@ -34,16 +34,16 @@ def read(place: Path) -> Found:
     if not place.exists():
         raise NotFound(f"no file or folder {place}", "Check the path")
     root = place if place.is_dir() else place.parent
-    found = Found()
+    content = Found()
     for file in sorted(place.rglob("*.md")) if place.is_dir() else [place]:
         name = file.relative_to(root).as_posix()
         if any(part.startswith(".") for part in Path(name).parts):
-            found.left_out["hidden files"] += 1
+            content.left_out["hidden files"] += 1
         elif not (text := read_text(file, name)).strip():
-            found.left_out["empty notes"] += 1
+            content.left_out["empty notes"] += 1
         else:
-            _read_note(name, text, file, found)
-    return found
+            _read_note(name, text, file, content)
+    return content
 
 
 def _read_note(name: str, text: str, file: Path, found: Found) -> None:
@@ -119,13 +119,13 @@ def _tags(given: Any) -> list[str]:
 def _created(front: Mapping[str, Any], file: Path) -> datetime:
     """The time in the front matter, or that of the file's last change."""
     for name in ("created", "created_at", "date"):
-        given = front.get(name)
-        if isinstance(given, datetime):
-            return given
-        if isinstance(given, date):
-            return datetime(given.year, given.month, given.day, tzinfo=UTC)
-        if isinstance(given, str):
-            return time_of({name: given}, name) or datetime.now(UTC)
+        value = front.get(name)
+        if isinstance(value, datetime):
+            return value
+        if isinstance(value, date):
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if isinstance(value, str):
+            return time_of({name: value}, name) or datetime.now(UTC)
     return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 

@@ -23,11 +23,11 @@ def read(folder: Path) -> Found:
         from chromadb.config import Settings
     except ImportError as error:
         raise MissingExtra(f"chromadb is missing ({error})", "pip install 'fourfold[chroma]'") from error
-    found = Found()
+    content = Found()
     try:
         client: Any = chromadb.PersistentClient(str(place), Settings(anonymized_telemetry=False))
         for collection in client.list_collections():
-            _read_collection(client.get_collection(collection.name, embedding_function=None), found)
+            _read_collection(client.get_collection(collection.name, embedding_function=None), content)
     except FourfoldError:
         raise
     except Exception as error:  # chromadb and its native part raise errors of many kinds for a damaged file
@@ -35,7 +35,7 @@ def read(folder: Path) -> Found:
             f"{place / 'chroma.sqlite3'} cannot be read ({type(error).__name__}: {error})",
             "Restore it from a backup; nothing was imported",
         ) from error
-    return found
+    return content
 
 
 def _read_collection(collection: Any, found: Found) -> None:

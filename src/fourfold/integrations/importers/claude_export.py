@@ -34,13 +34,13 @@ def read(place: Path) -> Found:
     files = _files(place)
     if "conversations.json" not in files:
         raise NotFound(f"{place} has no conversations.json", "Give the export of claude.ai: the zip file or its folder")
-    found = Found()
+    result = Found()
     for name, content in files.items():
         text = JsonText(name, decoded(content, name))
         for element in text.elements():
             with located(name, element.line):
-                _READERS[name](element, found)
-    return found
+                _READERS[name](element, result)
+    return result
 
 
 def _files(place: Path) -> dict[str, bytes]:

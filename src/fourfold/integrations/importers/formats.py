@@ -52,10 +52,10 @@ def import_from(memory: Memory, name: str, path: Path, *, dry_run: bool = False)
 
     Everything is read and checked before anything is stored.
     """
-    found = read(name, path)
+    content = read(name, path)
     if not dry_run:
-        store(memory, found)
-    return report_of(found)
+        store(memory, content)
+    return report_of(content)
 
 
 def store(memory: Memory, found: Found) -> None:

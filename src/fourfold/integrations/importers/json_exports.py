@@ -26,27 +26,27 @@ _SCOPES = ("user_id", "agent_id", "run_id", "app_id", "actor_id", "role")
 
 
 def read_mem0(file: Path) -> Found:
-    found = Found()
+    result = Found()
     text = JsonText(file.name, read_text(file))
     for line, value in text.elements("results", "memories"):
         with located(file.name, line):
             row = mapping(value)
             content = text_of(row, "memory", "data")
             if not content.strip():
-                found.left_out["memories without a text"] += 1
+                result.left_out["memories without a text"] += 1
                 continue
-            found.add(
+            result.add(
                 NewItem(
                     content,
                     key=f"mem0:{text_of(row, 'id')}",
-                    tags=few_tags(texts_of(row, "categories"), found.left_out),
+                    tags=few_tags(texts_of(row, "categories"), result.left_out),
                     kind="memory",
                     metadata={**mapping(row.get("metadata") or {}), **kept(row, *_SCOPES, "updated_at")},
                     created_at=time_of(row, "created_at"),
                 )
             )
-    _relations(file.name, text, found)
-    return found
+    _relations(file.name, text, result)
+    return result
 
 
 def _relations(name: str, text: JsonText, found: Found) -> None:
@@ -71,23 +71,23 @@ _NO_TAG = "untagged"
 
 
 def read_mcp_memory_service(file: Path) -> Found:
-    found = Found()
+    result = Found()
     text = JsonText(file.name, read_text(file))
     for line, value in text.elements("memories"):
         with located(file.name, line):
             row = mapping(value)
             content = text_of(row, "content")
             if row.get("embedding") is not None:
-                found.left_out["vectors, which are computed again"] += 1
+                result.left_out["vectors, which are computed again"] += 1
             if not content.strip():
-                found.left_out["memories without a text"] += 1
+                result.left_out["memories without a text"] += 1
                 continue
             tags = [tag for tag in texts_of(row, "tags") if tag != _NO_TAG]
-            found.add(
+            result.add(
                 NewItem(
                     content,
                     key=f"mcp-memory-service:{text_of(row, 'content_hash')}",
-                    tags=few_tags(tags, found.left_out),
+                    tags=few_tags(tags, result.left_out),
                     kind=optional_text(row, "memory_type") or "memory",
                     metadata={
                         **mapping(row.get("metadata") or {}),
@@ -96,8 +96,8 @@ def read_mcp_memory_service(file: Path) -> Found:
                     created_at=time_of(row, "created_at"),
                 )
             )
-    _require_complete(file.name, text, len(found.items) + found.left_out["memories without a text"])
-    return found
+    _require_complete(file.name, text, len(result.items) + result.left_out["memories without a text"])
+    return result
 
 
 def _require_complete(name: str, text: JsonText, count: int) -> None:
@@ -115,7 +115,7 @@ def _require_complete(name: str, text: JsonText, count: int) -> None:
 
 
 def read_langchain(file: Path) -> Found:
-    found = Found()
+    result = Found()
     for number, line in enumerate(read_text(file).split("\n"), 1):
         if not line.strip():
             continue
@@ -125,21 +125,21 @@ def read_langchain(file: Path) -> Found:
             metadata = mapping(row.get("metadata") or {})
             text, title, tags = text_of(row, "page_content"), metadata.get("title"), metadata.get("tags")
             if not text.strip():
-                found.left_out["documents without a text"] += 1
+                result.left_out["documents without a text"] += 1
                 continue
             listed = cast("list[Any]", tags) if isinstance(tags, list) else []
-            given = [tag for tag in listed if isinstance(tag, str)]
-            found.add(
+            names = [tag for tag in listed if isinstance(tag, str)]
+            result.add(
                 NewItem(
                     text,
                     title=title if isinstance(title, str) else "",
                     key=optional_text(row, "id"),
-                    tags=few_tags(given, found.left_out),
+                    tags=few_tags(names, result.left_out),
                     kind="document",
                     metadata=metadata,
                 )
             )
-    return found
+    return result
 
 
 def _document(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -160,10 +160,10 @@ def mapping(value: Json) -> Mapping[str, Any]:
 
 def text_of(row: Mapping[str, Any], *names: str) -> str:
     """The first of these fields that is there; it has to be a text."""
-    given = next((row[name] for name in names if row.get(name) is not None), None)
-    if not isinstance(given, str):
+    value = next((row[name] for name in names if row.get(name) is not None), None)
+    if not isinstance(value, str):
         raise InvalidItem(f"{names[0]!r} is missing or not a text", _DAMAGED)
-    return given
+    return value
 
 
 def optional_text(row: Mapping[str, Any], name: str) -> str | None:
@@ -172,31 +172,31 @@ def optional_text(row: Mapping[str, Any], name: str) -> str | None:
 
 def texts_of(row: Mapping[str, Any], name: str) -> list[str]:
     """A list of texts; empty if it is missing."""
-    given: Any = row.get(name) or []
-    if not isinstance(given, list) or not all(isinstance(each, str) for each in cast("list[Any]", given)):
+    values: Any = row.get(name) or []
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in cast("list[Any]", values)):
         raise InvalidItem(f"{name!r} is not a list of texts", _DAMAGED)
-    return cast("list[str]", given)
+    return cast("list[str]", values)
 
 
 def rows_of(row: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """A list of objects; empty if it is missing."""
-    given: Any = row.get(name) or []
-    if not isinstance(given, list):
+    values: Any = row.get(name) or []
+    if not isinstance(values, list):
         raise InvalidItem(f"{name!r} is not a list", _DAMAGED)
-    return [mapping(each) for each in cast("list[Any]", given)]
+    return [mapping(each) for each in cast("list[Any]", values)]
 
 
 def time_of(row: Mapping[str, Any], name: str) -> datetime | None:
     """An ISO time, or seconds since 1970; None if it is missing."""
-    given: Any = row.get(name)
-    if given is None:
+    value: Any = row.get(name)
+    if value is None:
         return None
     try:
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            return datetime.fromtimestamp(given, UTC)
-        return rules.in_utc(datetime.fromisoformat(cast("str", given)))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        return rules.in_utc(datetime.fromisoformat(cast("str", value)))
     except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise InvalidItem(f"{name!r} is {given!r}, which is not a time", _DAMAGED) from error
+        raise InvalidItem(f"{name!r} is {value!r}, which is not a time", _DAMAGED) from error
 
 
 def kept(row: Mapping[str, Any], *names: str) -> dict[str, Json]:
