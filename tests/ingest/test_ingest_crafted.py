@@ -15,7 +15,7 @@ from files_support import names, write
 from fourfold import limits
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest import walk
-from fourfold.ingest.document import CHUNK_CHARACTERS, Section, Unreadable, chunks, numbered
+from fourfold.ingest.document import CHUNK_TOKENS, Section, Unreadable, chunks, numbered
 from fourfold.ingest.formats import ChunkedFile
 from fourfold.ingest.reader_process import TOO_LONG, ReaderProcess, Request
 from fourfold.ingest.sync import watch
@@ -121,4 +121,4 @@ def test_a_line_of_10_mb_is_split_in_linear_time() -> None:
     text = "word " * 2_000_000
     made = list(chunks([Section((), numbered(text))]))
     assert sum(len(chunk.text) for chunk in made) == pytest.approx(len(text), rel=0.01)
-    assert max(len(chunk.text) for chunk in made) <= CHUNK_CHARACTERS
+    assert max(len(chunk.text) for chunk in made) <= len("word ") * CHUNK_TOKENS

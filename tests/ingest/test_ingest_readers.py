@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.ingest import formats
-from fourfold.ingest.document import CHUNK_CHARACTERS, Section, Unreadable, chunks, numbered
+from fourfold.ingest.document import CHUNK_TOKENS, Section, Unreadable, chunks, numbered, tokens
 from fourfold.ingest.formats import decoded, format_of, read_chunks
 from fourfold.ingest.reader_process import ReaderProcess, Request
 from fourfold.ingest.readers import code, html, markdown, packed
@@ -162,6 +162,51 @@ def test_html_becomes_markdown_with_source_line_numbers() -> None:
     assert [part.lines[0].number for part in document.sections] == [3, 6]
 
 
+SITE = """
+<html><head><title>Caching {dash} Example 3 documentation</title></head><body>
+<div role="banner"><h1>Example 3</h1></div>
+<div class="related" role="navigation"><ul><li><a href="index.html">index</a></ul></div>
+<div class="nav">previous, next</div>
+<div class="body">
+<h1>Caching<a class="headerlink" href="#caching" title="Permalink">¶</a></h1>
+<p>See <a href="#keys">the keys</a>.</p>
+<dl><dt>cache.get(key)<a href="#cache.get">¶</a></dt><dd><p>The value.</p></dd>
+<dt>cache.set()<dt>cache.add()<dd>Stores.</dl>
+</div>
+<div role="contentinfo">Copyright</div>
+</body></html>
+"""
+
+
+@pytest.mark.parametrize("dash", ["—", "|", "-", "·"])
+def test_what_all_pages_of_a_site_repeat_is_left_out(dash: str) -> None:
+    document = html.read(SITE.format(dash=dash), "a.html")
+    assert document.title == "Caching"
+    assert "\n".join(line.text for section in document.sections for line in section.lines).strip() == (
+        "# Caching\n\nSee the keys.\n\ncache.get(key)\nThe value.\n\ncache.set()\ncache.add()\nStores."
+    )
+
+
+def test_a_title_that_only_begins_like_its_heading_is_kept() -> None:
+    assert html.read("<title>Caching in depth</title><h1>Caching</h1>x", "a.html").title == "Caching in depth"
+    assert html.read("<title>News | Site</title><h1>Other</h1>x", "a.html").title == "News | Site"
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("<p>menu</p><main><div>one</div><p>two</p></main><p>footer</p>", ["one", "two"]),
+        ("<div>menu</div><div role=main><div>one</div></div><div>footer</div>", ["one"]),
+        ("<main>one</main>between<main>two</main>", ["one", "two"]),
+        ("<p>one</p><main></main>", ["one"]),
+        ("menu<main>one<div>two", ["one", "two"]),
+    ],
+)
+def test_only_the_main_content_of_a_page_is_read(body: str, lines: list[str]) -> None:
+    document = html.read(body, "a.html")
+    assert [line.text for section in document.sections for line in section.lines if line.text] == lines
+
+
 @given(st.text(alphabet="<>/apre h1&;#x\"'=!-\n[]()", max_size=200))
 def test_any_text_can_be_read_as_html(text: str) -> None:
     html.read(text, "a.html")
@@ -215,7 +260,7 @@ def test_chunks_contain_every_word_once_in_order(parts: list[str], width: int) -
     text = "\n".join(part * width for part in parts)
     made = list(chunks([Section((), numbered(text))]))
     assert "".join("".join(chunk.text for chunk in made).split()) == "".join(text.split())
-    assert all(len(chunk.text) <= CHUNK_CHARACTERS for chunk in made)
+    assert all(tokens(chunk.text) <= CHUNK_TOKENS for chunk in made)
     lines = text.split("\n")
     for chunk in made:
         assert lines[chunk.first - 1].strip()

@@ -5,6 +5,8 @@ A chunk is small enough for the model and large enough to be understood alone.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -64,10 +66,14 @@ def numbered(text: str) -> list[Line]:
 # ---------------------------------------------------------------- chunks
 
 
-CHUNK_CHARACTERS: Final = 1200
-"""Maximum size of a chunk, about what the built-in model reads."""
-_JOINED_CHARACTERS: Final = 400
+CHUNK_TOKENS: Final = 220
+"""Maximum size of a chunk: with its title it is one window of the built-in encoder, so that it has one vector."""
+_JOINED_TOKENS: Final = 90
 """Maximum size of neighbouring sections that are joined into one chunk."""
+_TOKEN: Final = re.compile(
+    r"[a-zA-Z\u00c0-\u024f]{1,6}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,4}|\d{1,3}|[^\w\s]|_|\s{16}"
+)
+"""Stands for one token of the encoder, whose vocabulary the reader does not load; much white space counts, too."""
 _ARROW: Final = " › "
 
 
@@ -118,8 +124,8 @@ def _joined(sections: Sequence[Section]) -> Iterator[Section]:
     group: list[Section] = []
     size = 0
     for section in sections:
-        length = sum(len(line.text) + 1 for line in section.lines)
-        if group and (size + length > _JOINED_CHARACTERS or section.metadata != group[0].metadata):
+        length = sum(tokens(line.text) for line in section.lines)
+        if group and (size + length > _JOINED_TOKENS or section.metadata != group[0].metadata):
             yield _as_one(group)
             group, size = [], 0
         group.append(section)
@@ -150,24 +156,30 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 def _short(line: Line) -> Iterator[Line]:
     """Split a line that is longer than a chunk, between words if possible."""
     text = line.text.rstrip()
-    start = 0
-    while len(text) - start > CHUNK_CHARACTERS:
-        end = start + CHUNK_CHARACTERS
-        cut = text.rfind(" ", start + CHUNK_CHARACTERS // 2, end) + 1 or end
+    ends = [token.end() for token in _TOKEN.finditer(text)] if len(text) > CHUNK_TOKENS else []
+    start = first = 0
+    while len(ends) - first > CHUNK_TOKENS:
+        middle, end = ends[first + CHUNK_TOKENS // 2], ends[first + CHUNK_TOKENS - 1]
+        cut = text.rfind(" ", middle, end) + 1 or end
         yield Line(line.number, text[start:cut].rstrip())
-        start = cut
+        start, first = cut, bisect_right(ends, cut)
     yield Line(line.number, text[start:])
+
+
+def tokens(text: str) -> int:
+    return len(_TOKEN.findall(text))
 
 
 def _pieces(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
     """Runs of lines that fit into a chunk, split at the last blank line in its second half, else anywhere."""
     start = 0
+    sizes = [tokens(line.text) for line in lines]
     while start < len(lines):
         end, size, blank = start, 0, start
-        while end < len(lines) and size + len(lines[end].text) <= CHUNK_CHARACTERS:
-            size += len(lines[end].text) + 1
+        while end < len(lines) and size + sizes[end] <= CHUNK_TOKENS:
+            size += sizes[end]
             end += 1
-            if size > CHUNK_CHARACTERS // 2 and end < len(lines) and not lines[end].text.strip():
+            if size > CHUNK_TOKENS // 2 and end < len(lines) and not lines[end].text.strip():
                 blank = end
         if end < len(lines) and blank > start:
             end = blank

@@ -9,11 +9,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from fourfold.ingest.document import CHUNK_CHARACTERS, Document, Line, Section, numbered
+from fourfold.ingest.document import Document, Line, Section, numbered
 from fourfold.ingest.formats import suffix
 
 _PARSED_CHARACTERS = 1 << 20
 """Maximum size of code that is parsed; longer code is generated, and split by lines."""
+_LONG_CHARACTERS: Final = 700
+"""A longer class is split into its methods: it would hardly fit into a chunk."""
 
 
 class Part(NamedTuple):
@@ -78,7 +80,7 @@ def _python_definitions(node: ast.AST, above: tuple[str, ...], sizes: Sequence[i
     names = (*above, node.name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     last = node.end_lineno or node.lineno
-    if isinstance(node, ast.ClassDef) and sum(sizes[first - 1 : last]) > CHUNK_CHARACTERS:
+    if isinstance(node, ast.ClassDef) and sum(sizes[first - 1 : last]) > _LONG_CHARACTERS:
         inner = [part for child in node.body for part in _python_definitions(child, names, sizes)]
         return _around(Part(names, first, last), inner)
     return [Part(names, first, last)]
@@ -155,7 +157,7 @@ def _definitions(node: Any, above: tuple[str, ...], depth: int) -> Iterator[Part
     names = (*above, name) if name else above
     whole = Part(names, node.start_point[0] + 1, node.end_point[0] + 1)
     inner = [part for child in _children(node) for part in _definitions(child, names, depth + 1)]
-    long = node.end_byte - node.start_byte > CHUNK_CHARACTERS and depth < _MAXIMUM_DEPTH
+    long = node.end_byte - node.start_byte > _LONG_CHARACTERS and depth < _MAXIMUM_DEPTH
     yield from _around(whole, [part for part in inner if part.first > whole.first]) if long and inner else [whole]
 
 

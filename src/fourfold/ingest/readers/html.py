@@ -1,5 +1,8 @@
 """HTML, converted to lines of Markdown with their line numbers in the source, and split into sections like Markdown.
 
+A page is read without what all pages of a site repeat: menus, search forms and other landmarks, permalinks, and the
+site's name in the title. If a page marks its main content, only that is read.
+
 The tokenizer takes linear time; Python's own parser takes quadratic time for unclosed tags (`<a <a <a ...`).
 """
 
@@ -20,22 +23,32 @@ _BLOCK_NAMES = """
 """
 _SILENT: Final = frozenset(_SILENT_NAMES.split())
 _BLOCKS: Final = frozenset(_BLOCK_NAMES.split())
+_REPEATED_ROLES: Final = frozenset({"banner", "contentinfo", "menu", "menubar", "navigation", "search"})
+"""Landmarks that are the same on all pages of a site."""
+_REPEATED_CLASSES: Final = frozenset({"breadcrumb", "breadcrumbs", "nav", "navbar", "pagination", "sphinxsidebar"})
+_SPACED: Final = frozenset({"dt", "ol", "p", "pre", "table", "ul"})
+"""Blocks with a blank line before them, where a chunk may end."""
+_CONTINUED: Final = frozenset({("dt", "dt"), ("dd", "p")})
+"""A term stays with its definition."""
 _LEVELS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE: Final = re.compile(r"\s+")
+_SITE: Final = re.compile(r"\s+[-–—|·:«»•]\s+\S")
+"""Separates the title of a page from the name of the site."""
 
 
 def read(text: str, name: str) -> Document:
     reader = _Reader(text)
     for token in _tokens(text):
         reader.take(token)
-    reader.break_line()
-    sections = [Section(section.headings, section.lines) for section in sectioned(reader.lines)]
-    title = " ".join("".join(reader.title).split())[:200]
-    return Document(title or _first(sections), sections)
+    sections = [Section(section.headings, section.lines) for section in sectioned(reader.content())]
+    heading = next((section.headings[0] for section in sections if section.headings), "")
+    return Document(_title(" ".join("".join(reader.title).split())[:200], heading), sections)
 
 
-def _first(sections: list[Section]) -> str:
-    return next((section.headings[0] for section in sections if section.headings), "")
+def _title(title: str, heading: str) -> str:
+    """The title without the site's name, which follows the heading of the page."""
+    is_named = bool(heading) and title.startswith(heading) and _SITE.match(title, len(heading)) is not None
+    return heading if is_named else title or heading
 
 
 class _Reader:
@@ -50,9 +63,16 @@ class _Reader:
         self._parts: list[str] = []
         self._prefix = ""
         self._start = 1
+        self._block = ""
+        """The block that was opened last."""
         self._silent = ""
         """The outermost element that is skipped, and how often it is nested in itself."""
         self._silent_depth = 0
+        self._main = ""
+        """The element of the main content, and how often it is nested in itself."""
+        self._main_depth = 0
+        self._main_lines: list[Line] = []
+        self._main_start = 0
         self._in_title = False
         self._preformatted = 0
         self._link: tuple[str, int] | None = None
@@ -63,13 +83,28 @@ class _Reader:
         self._counted = token.position
         if not token.tag:
             self._data(token.content)
-        elif self._silent or token.tag in _SILENT:
+        elif self._silent or token.tag in _SILENT or _is_repeated(token):
             self._skip(token)
         else:
             if token.opens:
                 self._open(token)
             if token.closes:
                 self._close(token.tag)
+            if token.tag == self._main:
+                self._main_depth += token.opens - token.closes
+                if self._main_depth <= 0:
+                    self._leave_main()
+
+    def content(self) -> list[Line]:
+        """The lines of the main content; all lines if the page marks none, or an empty one."""
+        self._leave_main()
+        return self._main_lines if any(line.text for line in self._main_lines) else self.lines
+
+    def _leave_main(self) -> None:
+        self.break_line()
+        if self._main:
+            self._main_lines += self.lines[self._main_start :]
+            self._main = ""
 
     def _skip(self, token: _Token) -> None:
         if not self._silent and token.opens:
@@ -84,16 +119,20 @@ class _Reader:
         if tag == "title":
             self._in_title = not self.title
         elif tag in _BLOCKS:
-            self._open_block(tag)
+            self._open_block(token)
         elif tag == "a":
             self._link = _attribute(token, "href"), len(self._parts)
         elif tag == "code" and not self._preformatted:
             self._parts.append("`")
 
-    def _open_block(self, tag: str) -> None:
+    def _open_block(self, token: _Token) -> None:
+        tag = token.tag
         self.break_line()
-        if tag in _LEVELS or tag in ("p", "pre", "ul", "ol", "table"):
+        if not self._main and (tag == "main" or _attribute(token, "role") == "main"):
+            self._main, self._main_depth, self._main_start = tag, 0, len(self.lines)
+        if tag in _LEVELS or (tag in _SPACED and (self._block, tag) not in _CONTINUED):
             self._blank()
+        self._block = tag
         if tag == "pre":
             self.lines.append(Line(self._line, "```"))
             self._preformatted += 1
@@ -118,13 +157,16 @@ class _Reader:
             self._blank()
 
     def _close_link(self) -> None:
-        """Write the link as [label](target), the form from which links are extracted."""
+        """Write the link as [label](target), the form from which links are extracted; drop a permalink."""
         if self._link is None:
             return
         (href, start), self._link = self._link, None
         label = " ".join("".join(self._parts[start:]).split())
         target = href.strip()
-        if label and target and not re.search(r"[\s()<>]", target) and not set(label) & set("[]`"):
+        if target.startswith("#"):
+            if not any(map(str.isalnum, label)):
+                del self._parts[start:]
+        elif label and target and not re.search(r"[\s()<>]", target) and not set(label) & set("[]`"):
             spaced = " " if start < len(self._parts) and self._parts[start][:1].isspace() else ""
             self._parts[start:] = [f"{spaced}[{label}]({target})"]
 
@@ -192,6 +234,15 @@ def _attribute(tag: _Token, name: str) -> str:
         if match[1].lower() == name:
             return _unescaped((match[2] or "").strip("\"'"))
     return ""
+
+
+def _is_repeated(token: _Token) -> bool:
+    """Whether the element is on all pages of its site."""
+    if not token.opens or token.tag not in _BLOCKS:
+        return False
+    if "role" in token.content and _attribute(token, "role").lower() in _REPEATED_ROLES:
+        return True
+    return "class" in token.content and not _REPEATED_CLASSES.isdisjoint(_attribute(token, "class").lower().split())
 
 
 def _unescaped(text: str) -> str:
