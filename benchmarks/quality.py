@@ -34,7 +34,7 @@ from fourfold.evaluation.bench import Variant, open_bench, percentile
 from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.metrics import MAIN, VARIANTS, Run, Scores, compared, means, measure
 from fourfold.evaluation.tune import STEPS
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 
 ROOT = Path(__file__).resolve().parents[1]

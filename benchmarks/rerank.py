@@ -30,7 +30,7 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.metrics import compared, scores
 from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import RERANK, RERANK_SHARE
-from fourfold.ranking.plan import is_question
+from fourfold.ranking.questions import is_question
 from fourfold.rerank.base import Budget, Reranker
 from fourfold.rerank.onnx import LANGUAGES, MODEL_SHA256, model_file
 from fourfold.retrieval import Ranking

@@ -27,8 +27,7 @@ from fourfold.engine.version_methods import VersionMethods
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem
 from fourfold.ranking.factors import TimeMode, check_mode
-from fourfold.ranking.options import checked_cut
-from fourfold.ranking.plan import PlanRequest
+from fourfold.ranking.plan import PlanRequest, checked_cut
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
 

@@ -8,7 +8,7 @@ import runpy
 import pytest
 from docs_pages import ROOT
 
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 
 RESULTS = json.loads((ROOT / "benchmarks" / "quality.json").read_text("utf-8"))
 

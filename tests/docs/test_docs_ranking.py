@@ -9,7 +9,7 @@ from fourfold.engine import confidence
 from fourfold.limits import CANDIDATES, HUB
 from fourfold.ranking import factors, fusion, presets
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
-from fourfold.ranking.presets import PRESETS, RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, Preset
+from fourfold.ranking.plan import PRESETS, RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, Preset
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.text import bm25
 from fourfold.text.compounds import COMPOUND_WEIGHT, FORM_WEIGHT, PART_WEIGHT

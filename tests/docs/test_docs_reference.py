@@ -20,7 +20,7 @@ from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.main import app
 from fourfold.model import NO_FILTERS
-from fourfold.ranking.presets import PRESETS, Preset
+from fourfold.ranking.plan import PRESETS, Preset
 from fourfold.retrieval import Contribution
 from fourfold.wire import filters_json, response_json, why_json
 

@@ -13,7 +13,7 @@ from fourfold import config
 from fourfold.config import Settings
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
-from fourfold.ranking.presets import PlanSettings
+from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 
 

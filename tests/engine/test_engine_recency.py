@@ -11,7 +11,7 @@ from engine_support import Opener, ids
 from fourfold.config import Settings
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.ranking.presets import PlanSettings
+from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 
 pytestmark = pytest.mark.spec("C1")

@@ -20,7 +20,7 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.metrics import measure
 from fourfold.evaluation.tune import fit_auto, held_out, weightings
 from fourfold.ranking.fusion import tuned_shares
-from fourfold.ranking.presets import PlanSettings, checked_tuning, explained
+from fourfold.ranking.plan import PlanSettings, checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vo", "sa", "ne")

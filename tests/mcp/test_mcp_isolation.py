@@ -23,7 +23,7 @@ from mcp_support import connected
 import fourfold.embed
 from fourfold import AsyncMemory, NewItem
 from fourfold.config import Settings
-from fourfold.ranking.presets import PlanSettings
+from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 from fourfold.serve.mcp.server import build
 

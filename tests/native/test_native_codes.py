@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.index import vector_index
-from fourfold.index.vector_index import VectorSegment, VectorState
-from fourfold.index.vector_rows import RowCodes, Vectors
+from fourfold.index.vector_index import RowCodes, Vectors, VectorSegment, VectorState
 from fourfold.native import bindings
 from fourfold.native.bindings import Codes, Nearest, RowsPart, Scorer, encoded
 

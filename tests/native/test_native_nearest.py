@@ -20,7 +20,7 @@ from concurrently import begin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.index.vector_rows import Vectors, sums
+from fourfold.index.vector_index import Vectors, sums
 from fourfold.native import bindings
 from fourfold.native.bindings import Nearest, Scorer, encoded
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.index import postings
-from fourfold.index.postings import Span
+from fourfold.index import text_index
 from fourfold.index.rows import Documents, append
+from fourfold.index.text_index import Span
 from fourfold.native.bindings import (
     KEEPING_GIL,
     OutOfRange,
@@ -144,7 +144,7 @@ def test_files_are_merged_where_that_is_cheap() -> None:
     spans: list[Span] = []
     written = 0
     for end in range(1000, 101_000, 1000):
-        kept, fresh = postings.continued(spans, end)
+        kept, fresh = text_index.continued_spans(spans, end)
         spans = [*kept, fresh]
         written += fresh.end_row - fresh.first_row
         assert [span.first_row for span in spans] == [0, *(span.end_row for span in spans[:-1])]

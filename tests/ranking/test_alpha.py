@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.ranking.presets import adaptive_alpha, alpha_weights, is_alpha
+from fourfold.ranking.plan import adaptive_alpha, alpha_weights, is_alpha
 
 
 @pytest.mark.spec("S5.4")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_rankings import named_lists, weights
 
-from fourfold.ranking.explain import Bar, explain, render_bars
+from fourfold.ranking.factors import Bar, explain, render_bars
 from fourfold.ranking.fusion import rrf
 from fourfold.retrieval import Contribution, Explanation
 

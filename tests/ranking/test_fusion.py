@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from search_rankings import by_rank, named_lists, weights
 
 from fourfold.ranking.fusion import rrf, weighted
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Contribution, Hit
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from fourfold.errors import InvalidQuery, InvalidWeights
-from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
-from fourfold.ranking.presets import PlanSettings, RoutingConfig
+from fourfold.ranking.plan import PlanRequest, PlanSettings, RoutingConfig, StoreFacts, make_plan
 from fourfold.retrieval import Plan, Recency
 
 FOUR = ("semantic", "keyword", "graph", "tags")

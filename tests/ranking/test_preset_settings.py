@@ -3,7 +3,7 @@
 import pytest
 
 from fourfold.errors import InvalidSetting
-from fourfold.ranking.presets import PlanSettings
+from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 
 

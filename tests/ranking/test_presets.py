@@ -3,8 +3,7 @@
 import pytest
 
 from fourfold.errors import InvalidQuery
-from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
-from fourfold.ranking.presets import PRESETS, PlanSettings
+from fourfold.ranking.plan import PRESETS, PlanRequest, PlanSettings, StoreFacts, make_plan
 from fourfold.retrieval import Recency
 
 PAIR = ("semantic", "keyword")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fourfold.ranking.fusion import ANSWER_SHARE, RELATION, held_back, rrf, weighted, with_answers
-from fourfold.ranking.relations import ON_THE_WAY, OTHER_WAY, answering_nodes
+from fourfold.ranking.questions import ON_THE_WAY, OTHER_WAY, answering_nodes
 from fourfold.retrieval import Hit, Relation
 
 pytestmark = pytest.mark.spec("S4.3")

@@ -7,8 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting
-from fourfold.ranking.plan import PlanRequest, StoreFacts, asks_for_another, make_plan, route, routed
-from fourfold.ranking.presets import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, PlanSettings, RoutingConfig
+from fourfold.ranking.plan import (
+    RELATIONAL_DE,
+    RELATIONAL_EN,
+    RELATIONAL_WEIGHTS,
+    PlanRequest,
+    PlanSettings,
+    RoutingConfig,
+    StoreFacts,
+    asks_for_another,
+    make_plan,
+    route,
+    routed,
+)
 
 CONFIG = RoutingConfig()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.ranking.fusion import scaled_to_one
-from fourfold.ranking.presets import check_weights, complete_pair, configured_weights
+from fourfold.ranking.plan import check_weights, complete_pair, configured_weights
 
 NO_WEIGHT = {"semantic": 0.0, "keyword": 0.0, "graph": 0.0, "tags": 0.0}
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.fusion import RERANK, RERANK_SHARE, rrf, weighted, with_file_names, with_rerank
-from fourfold.ranking.options import checked_rerank
-from fourfold.ranking.plan import is_question
+from fourfold.ranking.plan import checked_rerank
+from fourfold.ranking.questions import is_question
 from fourfold.retrieval import Hit
 
 WEIGHTS = {"semantic": 0.6, "keyword": 0.4}

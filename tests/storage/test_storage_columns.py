@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fourfold.index import generations, segment_files
+from fourfold.index import segment_files
 from fourfold.index.segment_files import Column, Part
 
 
@@ -18,7 +18,7 @@ def test_columns_are_closed_when_a_later_one_cannot_be_opened(tmp_path: Path) ->
     (tmp_path / "terms").mkdir()
     with warnings.catch_warnings(record=True) as leaked:
         warnings.simplefilter("always")
-        with pytest.raises(IsADirectoryError), generations.columns(tmp_path, None, ["ids", "terms"]):
+        with pytest.raises(IsADirectoryError), segment_files.opened_columns(tmp_path, None, ["ids", "terms"]):
             pass
         gc.collect()
     assert not [warning.message for warning in leaked]

@@ -144,7 +144,7 @@ def outside(store: Database, called: list[str], work: Callable[..., Any]) -> Cal
 def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, called = opened(background=False), list[str]()
     memory.add_many(notes(100), wait=True)
-    for of, name in ((publish.postings, "write"), (publish, "row_sums"), (publish, "term_columns")):
+    for of, name in ((publish.text_index, "write_postings"), (publish, "row_sums"), (publish, "term_columns")):
         monkeypatch.setattr(of, name, outside(memory.store._db, called, getattr(of, name)))
     memory.index()
     assert len(called) == 3

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.index import vector_rows
+from fourfold.index import vector_index
 from fourfold.index.segment_files import Damaged
-from fourfold.index.vector_rows import Vectors, sums
+from fourfold.index.vector_index import Vectors, sums
 
 ROWS, DIMENSION, KNOWN = 300, 24, 120
 
@@ -39,7 +39,7 @@ def test_a_block_is_verified_when_it_is_first_read(monkeypatch: pytest.MonkeyPat
         checked.append(len(matrix))
         return sums(matrix)
 
-    monkeypatch.setattr(vector_rows, "sums", noting)
+    monkeypatch.setattr(vector_index, "sums", noting)
     for each in (vectors, vectors, vectors.without(np.array([5]))):
         each.near(rows, query)
     assert sum(checked) == ROWS - KNOWN

@@ -19,7 +19,7 @@ import pytest
 from engine_support import DIMENSION, WordEmbedder
 from trust_model import WAYS, agree, plain
 
-from fourfold.index import segment_files, vector_rows
+from fourfold.index import segment_files, vector_index
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 
@@ -208,7 +208,7 @@ class Published:
         segment_files.write_manifest(self._folder, manifest)
 
     def write_vectors(self, matrix: Any, **columns: Any) -> None:
-        self.write(len(matrix), vectors=matrix, sums=vector_rows.sums(matrix), **columns)
+        self.write(len(matrix), vectors=matrix, sums=vector_index.sums(matrix), **columns)
 
 
 def lacks_an_item(name: str) -> Callable[[Path, Random], None]:

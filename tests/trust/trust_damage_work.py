@@ -15,7 +15,7 @@ from typing import Any
 from engine_support import WordEmbedder
 
 from fourfold.index.segment_files import read_manifest
-from fourfold.index.text_segment import TextSegment
+from fourfold.index.text_index import TextSegment
 from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space

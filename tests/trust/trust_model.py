@@ -27,7 +27,7 @@ from fourfold.engine.maintenance import NO_INDEX
 from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, MetadataTest, Neighbor, Node
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store

@@ -29,7 +29,7 @@ from fourfold.errors import FourfoldError
 from fourfold.index import segment_files
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, NewItem
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_web_search import QUERY, ids, slide
 
-from fourfold.ranking.options import is_rerank
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS, is_rerank
 from fourfold.ranking.retrievers import RETRIEVERS
 
 pytestmark = pytest.mark.spec("C10")

@@ -16,7 +16,7 @@ from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
 from fourfold.errors import InvalidQuery, NotFound, RequestError
 from fourfold.model import Json
-from fourfold.ranking.presets import checked_tuning, explained
+from fourfold.ranking.plan import checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:

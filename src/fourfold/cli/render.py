@@ -28,7 +28,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fourfold.cli.output import clean, heading, located, one_line, remarks
-from fourfold.ranking.explain import Bar, render_bars
+from fourfold.ranking.factors import Bar, render_bars
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Explanation, Result, SearchResponse
 

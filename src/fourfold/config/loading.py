@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from fourfold import addresses, owner_only
 from fourfold.config.settings import SETTINGS, Given, Settings, completed_weights, plan_settings
 from fourfold.errors import InvalidSetting, NewerSchema, StoreUnavailable
-from fourfold.ranking.presets import PRESETS, TUNED_PRESET, checked_tuning
+from fourfold.ranking.plan import PRESETS, TUNED_PRESET, checked_tuning
 from fourfold.retrieval import Tuning
 
 _CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"

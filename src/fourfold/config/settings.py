@@ -14,7 +14,7 @@ from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.logs import Format, Level
 from fourfold.ranking.factors import TimeMode
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.ranking.presets import (
+from fourfold.ranking.plan import (
     RELATIONAL_DE,
     RELATIONAL_EN,
     RELATIONAL_WEIGHTS,

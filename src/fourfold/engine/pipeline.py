@@ -42,7 +42,8 @@ from fourfold.ranking.fusion import (
     weighted,
     with_answers,
 )
-from fourfold.ranking.plan import is_question, routed
+from fourfold.ranking.plan import routed
+from fourfold.ranking.questions import is_question
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (
     Degraded,

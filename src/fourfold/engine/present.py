@@ -19,10 +19,9 @@ from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
 from fourfold.limits import VERSIONS, WINDOWS
 from fourfold.model import Filters, Item, Json
-from fourfold.ranking.explain import explained
-from fourfold.ranking.factors import TimeMode, recency_factor, source_weight, window_factor
+from fourfold.ranking.factors import TimeMode, explained, recency_factor, source_weight, window_factor
 from fourfold.ranking.fusion import NO_HITS, Fusion, with_factors
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.retrieval import (
     Candidates,
     Contribution,

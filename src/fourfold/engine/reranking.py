@@ -21,8 +21,8 @@ from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import FEWEST_RERANKED, RERANK, ranked, with_rerank
-from fourfold.ranking.options import AUTO, BUILT_IN
-from fourfold.ranking.plan import is_question
+from fourfold.ranking.plan import AUTO, BUILT_IN
+from fourfold.ranking.questions import is_question
 from fourfold.retrieval import Degraded, Query, Ranking
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.language import detect

@@ -24,8 +24,7 @@ from fourfold.ranking.connections import (
     unless_asked,
 )
 from fourfold.ranking.fusion import NO_HITS
-from fourfold.ranking.plan import is_question
-from fourfold.ranking.relations import answering_nodes
+from fourfold.ranking.questions import answering_nodes, is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words

@@ -20,7 +20,7 @@ from fourfold.errors import InvalidItem, InvalidQuery, NewerSchema, StoreUnavail
 from fourfold.evaluation.bench import Answer, LiveBench, Progress, Variant, degraded_notes, percentile
 from fourfold.evaluation.collection import Judgements
 from fourfold.model import Json
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.storage.exchange import Lines
 

@@ -21,7 +21,7 @@ from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.metrics import MAIN, Comparison, Run, compared, measure, scores
 from fourfold.model import Json
 from fourfold.ranking.fusion import TEXTS, tuned_shares
-from fourfold.ranking.presets import PRESETS, TUNED_PRESET
+from fourfold.ranking.plan import PRESETS, TUNED_PRESET
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:

@@ -4,13 +4,119 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from fourfold.index.locks import ReadLock
 from fourfold.index.segment_files import Manifest
-from fourfold.index.source import Change, Source, SourceSnapshot
-from fourfold.index.tuning import IndexTuning
+
+if TYPE_CHECKING:
+    from fourfold.index.rows import Ints, Matrix
+
+
+# ---------------------------------------------------------------- tuning
+#
+# Sizes at which indexes change their way of working. Tests pass smaller ones.
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTuning:
+    fold_at_most_changes: int = 2000
+    """Changes that a search folds into the tail itself; above this a background thread does it."""
+    scan_rows: int = 5000
+    """If a filter passes at most this many rows, all of them are scored, without postings or FAISS."""
+    exact_rows: int = 20_000
+    """Up to this many vectors one matrix product is as fast as FAISS, and exact."""
+    min_faiss_lists: int = 64
+    block_rows: int = 64
+    """Adjacent vectors that are multiplied in place: copying more of them costs more than the products."""
+    rough_factor: int = 4
+    """Above this many candidates for each wanted hit, cosines are computed in single precision first."""
+    coded_after_scans: int = 3
+    """Scans of all vectors after which their codes are made, which rule out most rows of later scans."""
+    thread_rows: int = 1000
+    """Vectors whose search is worth waking the thread of the kernel."""
+    dead_share: float = 0.1
+    """With a larger share of dead rows, an index is rebuilt from all items."""
+    unknown_to_faiss_share: float = 0.25
+    """FAISS is trained again when it lacks a larger share of the rows."""
+    publish_batch_items: int = 2000
+    """Items that a publication reads in one snapshot."""
+
+
+DEFAULT = IndexTuning()
+
+
+# ---------------------------------------------------------------- source
+#
+# What indexes read: the items of one namespace, and the log of their changes. A store implements these protocols.
+
+TextRow: TypeAlias = tuple[int, str, str, str]
+"""(id, title, text, language) of an item as keyword search reads it: the fact that it states is part of its title."""
+
+
+class Change(IntFlag):
+    """What changed in an item."""
+
+    TEXT = 1
+    VECTOR = 2
+    REMOVED = 4
+    LABELS = 8
+    """Tags, metadata or links. With the number 0: anything in the graph."""
+    NODE = 16
+    """Names or edges of a node, whose number takes the place of the item's."""
+
+
+class SourceSnapshot(Protocol):
+    """One read transaction."""
+
+    @property
+    def last_change(self) -> int: ...
+
+    @property
+    def pruned(self) -> int:
+        """The log begins after this change."""
+        ...
+
+    def all_ids(self) -> list[int]:
+        """Ids of all items, ascending."""
+        ...
+
+    def changed_ids(self, after: int, last: int, kinds: Change) -> list[int]:
+        """Ids of the items that the log names for changes of these kinds, ascending."""
+        ...
+
+    def count_changes(self, after: int, limit: int, kinds: Change | None = None) -> int:
+        """Changes after that one, of these kinds or of any, counted up to `limit`."""
+        ...
+
+    def texts(self, ids: Sequence[int]) -> Iterable[TextRow]:
+        """The texts of those of these items that exist."""
+        ...
+
+    def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
+        """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
+        ...
+
+    def publication_marks(self, kind: str) -> Sequence[str]:
+        """Marks of the latest publications of an index. A database that was restored lacks later ones."""
+        ...
+
+
+class Source(Protocol):
+    """One namespace of a store."""
+
+    def read(self) -> AbstractContextManager[SourceSnapshot]:
+        """Begins a snapshot. Callers release it soon: SQLite cannot reset its write-ahead log while one is held."""
+        ...
+
+    def add_publication_mark(self, kind: str) -> str:
+        """Records, durably, that a publication is about to take effect, and returns its mark."""
+        ...
+
 
 _FOLD_BATCH_ITEMS = 200
 """Items that a writer folds in at a time, so that searches run in between."""

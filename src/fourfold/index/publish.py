@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.index import generations, postings, segment_files
-from fourfold.index.log_tail import Segment
+from fourfold.index import segment_files, text_index
+from fourfold.index.log_tail import Change, IndexTuning, Segment, Source
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Manifest, Part
-from fourfold.index.source import Change, Source
-from fourfold.index.text_index import TextIndex
-from fourfold.index.text_segment import TextSegment, mapped_terms, term_columns
-from fourfold.index.tuning import IndexTuning
+from fourfold.index.text_index import TextIndex, TextSegment, mapped_terms, term_columns
 from fourfold.index.vector_index import VectorIndex, VectorSegment, columns, import_faiss, train
-from fourfold.index.vector_rows import sums as row_sums
+from fourfold.index.vector_index import sums as row_sums
 from fourfold.model import Space
 from fourfold.text.analysis import ANALYSER_VERSION
 
@@ -66,10 +63,10 @@ def publish_text(publication: Publication) -> bool:
     changed, dead = _changed(publication, segment.documents, segment.seq, last, Change.TEXT)
     if dead is None:
         segment = TextSegment.empty()
-    target = generations.begin(folder, segment.manifest, ("dead", "german"))
+    target = segment_files.begin_generation(folder, segment.manifest, ("dead", "german"))
     position, row = len(segment.documents.terms), len(segment.documents)
     german = Counter(segment.german) - Counter(segment.german_losses(_newly_dead(segment.documents, dead)))
-    with generations.columns(target, segment.manifest, ("ids", "ends", "terms", "spoken")) as appended:
+    with segment_files.opened_columns(target, segment.manifest, ("ids", "ends", "terms", "spoken")) as appended:
         ids, ends, terms, is_german = appended
         for batch in _batches(publication, changed):
             with source.read() as snapshot:
@@ -87,21 +84,23 @@ def publish_text(publication: Publication) -> bool:
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
     parts["german"] = segment_files.replace_file(target / "german", words.encode())
     parts |= _postings(target, segment.manifest, row, position)
-    manifest = Manifest(generations.number(target), last, row, ANALYSER_VERSION, publication.owner, parts=parts)
+    manifest = Manifest(
+        segment_files.generation_number(target), last, row, ANALYSER_VERSION, publication.owner, parts=parts
+    )
     _finish(publication, TextIndex.KIND, target, manifest)
     return True
 
 
 def _postings(target: Path, manifest: Manifest | None, rows: int, terms: int) -> dict[str, Part]:
     """The files of postings of all rows: those that the manifest names, and a new one that may replace some of them."""
-    known = postings.spans(manifest)
+    known = text_index.posting_spans(manifest)
     parts = manifest.parts if manifest is not None else dict[str, Part]()
     if rows == (known[-1].end_row if known else 0):
         return {span.name: parts[span.name] for span in known}
-    kept, fresh = postings.continued(known, rows)
+    kept, fresh = text_index.continued_spans(known, rows)
     ends = np.fromfile(target / "ends", np.int64, rows)
     found = {span.name: parts[span.name] for span in kept}
-    found[fresh.name] = postings.write(target, fresh, mapped_terms(target, terms), ends)
+    found[fresh.name] = text_index.write_postings(target, fresh, mapped_terms(target, terms), ends)
     for span in known[len(kept) :]:
         (target / span.name).unlink()
     return found
@@ -118,9 +117,9 @@ def publish_vectors(publication: Publication, space: Space) -> bool:
     changed, dead = _changed(publication, segment.vectors, segment.seq, last, Change.VECTOR)
     if dead is None:
         segment = VectorSegment.empty(space.dimension)
-    target = generations.begin(folder, segment.manifest, ("dead",))
+    target = segment_files.begin_generation(folder, segment.manifest, ("dead",))
     row = len(segment.vectors)
-    with generations.columns(target, segment.manifest, ("ids", "vectors", "sums")) as appended:
+    with segment_files.opened_columns(target, segment.manifest, ("ids", "vectors", "sums")) as appended:
         ids, vectors, sums = appended
         for batch in _batches(publication, changed):
             with source.read() as snapshot:
@@ -134,7 +133,7 @@ def publish_vectors(publication: Publication, space: Space) -> bool:
     covered = 0
     if segment.manifest is not None and "faiss" in segment.manifest.parts:
         parts["faiss"], covered = segment.manifest.parts["faiss"], segment.covered
-    number, owner = generations.number(target), publication.owner
+    number, owner = segment_files.generation_number(target), publication.owner
     manifest = Manifest(number, last, row, space.fingerprint, owner, covered=covered, parts=parts)
     _finish(publication, VectorIndex.KIND, target, manifest)
     return True
@@ -146,12 +145,12 @@ def publish_faiss(publication: Publication, space: Space) -> bool:
     manifest = segment_files.matching_manifest(folder, publication.owner, space.fingerprint)
     if manifest is None or not lacks_faiss(manifest, tuning):
         return False
-    target = generations.begin(folder, manifest, ("faiss",))
+    target = segment_files.begin_generation(folder, manifest, ("faiss",))
     segment_files.verify(target / "vectors", manifest.parts["vectors"])  # FAISS would hide a damaged row
     vectors = columns(target, manifest, space.dimension)
     built = train(vectors.matrix, vectors.live, tuning)
     part = segment_files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
-    manifest = replace(manifest, generation=generations.number(target), covered=manifest.rows)
+    manifest = replace(manifest, generation=segment_files.generation_number(target), covered=manifest.rows)
     _finish(publication, VectorIndex.KIND, target, segment_files.with_part(manifest, "faiss", part))
     return True
 
@@ -214,4 +213,4 @@ def _extended(dead: Flags | None, rows: int) -> Flags:
 
 def _finish(publication: Publication, kind: str, target: Path, manifest: Manifest) -> None:
     mark = publication.source.add_publication_mark(kind)
-    generations.finish(publication.folder / kind, target, replace(manifest, mark=mark))
+    segment_files.finish_generation(publication.folder / kind, target, replace(manifest, mark=mark))

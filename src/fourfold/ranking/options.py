@@ -10,44 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from fourfold import limits
-from fourfold.errors import InvalidQuery
 from fourfold.ranking.factors import SOURCES, TIME_MODES
-from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.plan import CUTS, PRESETS, RERANKERS, is_rerank
 from fourfold.ranking.retrievers import names_of_all
 from fourfold.retrieval import FusionName
-
-OFF: Final = "off"
-AUTO: Final = "auto"
-BUILT_IN: Final = "ms-marco"
-ENDPOINT: Final = "endpoint"
-FOLDER_PREFIX: Final = "onnx:"
-RERANKERS: Final = f"{OFF}, {AUTO}, {BUILT_IN}, {ENDPOINT} or {FOLDER_PREFIX}FOLDER"
-RERANKERS_REMEDY: Final = f"Choose {RERANKERS}"
-
-
-CUTS: Final = (AUTO, OFF)
-
-
-def checked_cut(value: object) -> bool:
-    """Return whether to leave out results that most likely do not answer; raise InvalidQuery if it is no choice."""
-    if value not in CUTS:
-        raise InvalidQuery(f"cut is {value!r}", f"Choose {' or '.join(CUTS)}")
-    return value == AUTO
-
-
-def is_rerank(value: object) -> bool:
-    """Whether the value names a reranker, or is `off` or `auto`."""
-    if not isinstance(value, str):
-        return False
-    folder = value.removeprefix(FOLDER_PREFIX)
-    return value in (OFF, AUTO, BUILT_IN, ENDPOINT) or "" != folder != value
-
-
-def checked_rerank(value: object) -> str | None:
-    """Return the name of a reranker or `auto`, and None for `off`; raise InvalidQuery for anything else."""
-    if not is_rerank(value):
-        raise InvalidQuery(f"rerank is {value!r}", RERANKERS_REMEDY)
-    return None if value == OFF else str(value)
 
 
 @dataclass(frozen=True, slots=True)

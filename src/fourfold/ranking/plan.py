@@ -1,44 +1,320 @@
-"""Planning a search: the retrievers to run, their weights, and the fusion.
-
-Routing recognises questions about relations. A query is relational if it contains a configured relational word in any
-inflected form (the words of a phrase may occur in any order, as may a German verb and its separated prefix), or if it
-asks for something other than what it names and that has relations in the graph, which is known after graph retrieval
-only: see `routed`.
-"""
+"""Planning a search: its presets and their settings, the retrievers to run, their weights, and the fusion."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, cast, get_args
 
 from fourfold import limits
-from fourfold.errors import InvalidQuery
+from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
 from fourfold.frozen import value
-from fourfold.ranking.factors import checked_source_weights
+from fourfold.ranking.factors import DECAY, RECENCY_STRENGTHS, check_recency, checked_source_weights
 from fourfold.ranking.fusion import scaled_to_one
-from fourfold.ranking.options import OFF, checked_rerank
-from fourfold.ranking.presets import (
-    ALPHA_RANGE,
-    PRESETS,
-    TUNED_PRESET,
-    PlanSettings,
-    Preset,
-    RoutingConfig,
-    adaptive_alpha,
-    alpha_weights,
-    check_weights,
-    complete_pair,
-    is_alpha,
-)
+from fourfold.ranking.questions import QueryType, asks_for_another, is_ordinary, route
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
-from fourfold.retrieval import FusionName, Plan, Recency
+from fourfold.retrieval import FusionName, Plan, Recency, Tuning
 from fourfold.text.fold import folded_words
-from fourfold.text.language import stem, stop_words, verb_forms
 
-QueryType: TypeAlias = Literal["standard", "relational"]
+# ---------------------------------------------------------------- presets
+#
+# Presets with their weights, the settings that change them, and tuned presets.
+
+# ---------------------------------------------------------------- weights
+
+TOLERANCE: Final = 1e-9
+_FINITE = 1e300
+"""Exclusive upper bound; also rejects NaN, and integers too large for a float."""
+
+
+def check_weights(weights: object) -> dict[str, float]:
+    """Return weights for all retrievers, 0 for those left out; raise InvalidWeights if they are not valid."""
+    if not isinstance(weights, Mapping):
+        raise _invalid(f"weights are {type(weights).__name__}, not names with numbers")
+    given = cast("Mapping[object, object]", weights)
+    if not given:
+        raise _invalid("weights are empty")
+    checked = {_check_name(name): _check_number(name, value) for name, value in given.items()}
+    _check_sum(checked.values())
+    return {name: checked.get(name, 0.0) for name in RETRIEVERS}
+
+
+def complete_pair(weights: object, graph: float) -> dict[str, float]:
+    """Add the configured `graph` weight to a pair of just semantic and keyword, which share the rest."""
+    checked = check_weights(weights)
+    if set(cast("Mapping[str, float]", weights)) != {"semantic", "keyword"}:
+        return checked
+    completed = {name: weight * (1 - graph) for name, weight in checked.items()}
+    return {**completed, "graph": graph}
+
+
+def configured_weights(setting: str, defaults: Mapping[str, float], given: Mapping[str, float]) -> dict[str, float]:
+    """Fill up configured weights from `defaults`; raise InvalidSetting with the setting's name if they are invalid."""
+    merged = {**defaults, **given}
+    try:
+        check_weights(merged)
+    except InvalidWeights as wrong:
+        raise InvalidSetting(f"{setting}: {wrong.message}", wrong.remedy) from wrong
+    return merged
+
+
+def _invalid(what: str) -> InvalidWeights:
+    return InvalidWeights(what, f"Weights are numbers from 0 to 1 for any of {names_of_all()} that sum to 1")
+
+
+def _check_name(name: object) -> str:
+    if not isinstance(name, str) or name not in RETRIEVERS:
+        raise _invalid(f"unknown retriever {name!r} in the weights")
+    return name
+
+
+def _check_number(name: object, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _invalid(f"the weight of {name} is {value!r}, not a number")
+    if not abs(value) < _FINITE:
+        raise _invalid(f"the weight of {name} is {value!r}, not a finite number")
+    if value < 0:
+        raise _invalid(f"the weight of {name} is {value!r}, below 0")
+    return float(value)
+
+
+def _check_sum(values: Iterable[float]) -> None:
+    total = math.fsum(values)
+    if abs(total - 1) > TOLERANCE:
+        raise _invalid(f"weights sum to {total!r}, not to 1")
+
+
+# ---------------------------------------------------------------- alpha: 1 is vectors only, 0 is tags only
+
+SMALL_STORE_ITEMS: Final = 500
+LARGE_STORE_ITEMS: Final = 5000
+MANY_TAGS: Final = 3
+TAG_BOOST: Final = 1.5
+
+ALPHA_RANGE: Final = "Set alpha to a number from 0 (tags only) to 1 (vectors only)"
+
+
+def adaptive_alpha(items: int) -> float:
+    """Return a larger alpha for a larger store: the more items share a tag, the weaker it is as evidence."""
+    if items < SMALL_STORE_ITEMS:
+        return 0.5
+    return 0.7 if items <= LARGE_STORE_ITEMS else 0.8
+
+
+def alpha_weights(alpha: float, matching_tags: int = 0) -> dict[str, float]:
+    """Return the weights for an alpha; tags are boosted if the query names three or more of them.
+
+    The boost is for adaptive alphas; leave `matching_tags` at 0 for an explicit one.
+    """
+    if matching_tags < MANY_TAGS:
+        return {"semantic": float(alpha), "tags": 1.0 - alpha}
+    tags = min(1.0, TAG_BOOST * (1 - alpha))
+    return {"semantic": 1 - tags, "tags": tags}
+
+
+def is_alpha(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+# ---------------------------------------------------------------- presets
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    name: str
+    uses: tuple[str, ...] | None
+    """Names of the retrievers to run; None: all."""
+    weights: Mapping[str, float] | None
+    """None: chosen per query (in `memories`, except the weights that alpha sets)."""
+    fusion: FusionName = "rrf"
+    k: int = 60
+    top_k: int = 10
+    routing: Literal["off", "reported", "acts"] = "off"
+    recency: Recency | None = None
+    score_weights: Mapping[str, float] | None = None
+    """Replaces `weights` if scores are fused (`weighted`, `auto`) instead of ranks."""
+    per_source: int | None = None
+    """Maximum number of results from one file."""
+
+    @property
+    def retrievers(self) -> tuple[str, ...]:
+        return tuple(RETRIEVERS) if self.uses is None else self.uses
+
+
+_TABLE = (
+    Preset("auto", None, None, fusion="auto", routing="reported", per_source=2),
+    Preset("insights-basic", ("semantic", "keyword"), {"semantic": 0.7, "keyword": 0.3}, top_k=5),
+    Preset(
+        "insights",
+        ("semantic", "keyword", "graph"),
+        {"semantic": 0.6, "keyword": 0.2, "graph": 0.2},
+        top_k=5,
+        routing="acts",
+    ),
+    Preset("wiki", ("semantic", "keyword"), {"semantic": 0.5, "keyword": 0.5}, top_k=20),
+    Preset(
+        "files",
+        ("semantic", "keyword"),
+        {"semantic": 1.0, "keyword": 1.0},
+        score_weights={"semantic": 0.6, "keyword": 0.4},
+    ),
+    Preset("memories", None, None, fusion="auto", recency=Recency(decay=0.01, strength=0.2)),
+)
+
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _TABLE}
+
+
+# ---------------------------------------------------------------- settings
+
+RELATIONAL_DE: Final = (
+    "nutzt",
+    "verwendet",
+    "verbunden",
+    "abhängig",
+    "Projekt",
+    "Technologie",
+    "gehört zu",
+    "hat",
+)
+RELATIONAL_EN: Final = ("uses", "connected", "dependent", "project", "technology", "belongs to", "has")
+RELATIONAL_WEIGHTS: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.2, "graph": 0.4}
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingConfig:
+    """The section `query_routing` of the configuration; missing weights have their defaults."""
+
+    de: tuple[str, ...] = RELATIONAL_DE
+    en: tuple[str, ...] = RELATIONAL_EN
+    relational_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        name = "query_routing.relational_weights"
+        weights = configured_weights(name, RELATIONAL_WEIGHTS, self.relational_weights)
+        object.__setattr__(self, "relational_weights", weights)
+
+
+_WIKI_WEIGHTS: Final = "RETRIEVAL_VECTOR_WEIGHT and RETRIEVAL_BM25_WEIGHT"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Settings of the presets. Missing weights are those of the preset; an invalid value raises InvalidSetting."""
+
+    wiki_top_k: int = PRESETS["wiki"].top_k
+    wiki_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    insights_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    routing: RoutingConfig = field(default_factory=RoutingConfig)
+    memories_alpha: float | None = None
+    """Set by HYBRID_ALPHA; None: adaptive."""
+    memories_recency: Recency = field(default_factory=lambda: Recency(DECAY))
+    memories_recency_strength: float | None = None
+    """Replaces the default for the fusion (`factors.RECENCY_STRENGTHS`); 1: the score is multiplied by the age."""
+    tuned: Mapping[str, Tuning] = field(default_factory=dict[str, Tuning])
+    """Tuned presets by name."""
+
+    def __post_init__(self) -> None:
+        self._complete("wiki_weights", _WIKI_WEIGHTS, "wiki")
+        self._complete("insights_weights", "hybrid_search_weights", "insights")
+        _check_top_k(self.wiki_top_k)
+        _check_alpha(self.memories_alpha)
+        check_recency(self.recency("auto"))
+
+    def recency(self, fusion: FusionName) -> Recency:
+        strength = self.memories_recency_strength
+        return replace(self.memories_recency, strength=RECENCY_STRENGTHS[fusion] if strength is None else strength)
+
+    def _complete(self, name: str, setting: str, preset: str) -> None:
+        weights = configured_weights(setting, PRESETS[preset].weights or {}, getattr(self, name))
+        object.__setattr__(self, name, weights)
+
+
+def _check_top_k(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limits.TOP_K:
+        raise InvalidSetting(f"RETRIEVAL_TOP_K is {value!r}", f"Set it to a whole number from 1 to {limits.TOP_K}")
+
+
+def _check_alpha(value: float | None) -> None:
+    if value is not None and not is_alpha(value):
+        raise InvalidSetting(f"HYBRID_ALPHA is {value!r}", ALPHA_RANGE)
+
+
+# ---------------------------------------------------------------- tuned presets
+
+TUNED_PRESET: Final = "auto"
+"""The preset that tunings change."""
+LARGEST_BALANCE: Final = 4.0
+LARGEST_FACTOR: Final = 8.0
+
+
+def checked_tuning(tuning: Tuning) -> Tuning:
+    """Return the tuning; raise InvalidSetting if a number or its name is not valid."""
+    name = tuning.name
+    if name in PRESETS or not name.replace("-", "_").isidentifier():
+        raise InvalidSetting(
+            f"a tuned preset cannot be called {name!r}",
+            f"Use letters, digits and hyphens, and none of {', '.join(PRESETS)}",
+        )
+    if not abs(tuning.balance) <= LARGEST_BALANCE:
+        raise InvalidSetting(
+            f"the balance of {name} is {tuning.balance!r}", f"Choose -{LARGEST_BALANCE:g} to {LARGEST_BALANCE:g}"
+        )
+    for part, factor in (("graph", tuning.graph), ("tags", tuning.tags)):
+        if not 0 <= factor <= LARGEST_FACTOR:
+            raise InvalidSetting(f"the factor of {part} in {name} is {factor!r}", f"Choose 0 to {LARGEST_FACTOR:g}")
+    return tuning
+
+
+def explained(tuning: Tuning) -> list[str]:
+    """Return a sentence for each number that changes something."""
+    lines: list[str] = []
+    if tuning.balance:
+        first, second = ("vectors", "words") if tuning.balance > 0 else ("words", "vectors")
+        factor = math.exp(abs(tuning.balance))
+        lines.append(f"balance {tuning.balance:+g}: {first} weigh {factor:.2f} times more against {second}")
+    for part, factor in (("graph", tuning.graph), ("tags", tuning.tags)):
+        if factor != 1:
+            lines.append(f"{part} {factor:g}: its share is {f'{factor:g} times that of auto' if factor else 'nothing'}")
+    return lines or ["nothing differs from auto"]
+
+
+# ---------------------------------------------------------------- rerankers and the cut
+
+OFF: Final = "off"
+AUTO: Final = "auto"
+BUILT_IN: Final = "ms-marco"
+ENDPOINT: Final = "endpoint"
+FOLDER_PREFIX: Final = "onnx:"
+RERANKERS: Final = f"{OFF}, {AUTO}, {BUILT_IN}, {ENDPOINT} or {FOLDER_PREFIX}FOLDER"
+RERANKERS_REMEDY: Final = f"Choose {RERANKERS}"
+
+CUTS: Final = (AUTO, OFF)
+
+
+def checked_cut(value: object) -> bool:
+    """Return whether to leave out results that most likely do not answer; raise InvalidQuery if it is no choice."""
+    if value not in CUTS:
+        raise InvalidQuery(f"cut is {value!r}", f"Choose {' or '.join(CUTS)}")
+    return value == AUTO
+
+
+def is_rerank(value: object) -> bool:
+    """Whether the value names a reranker, or is `off` or `auto`."""
+    if not isinstance(value, str):
+        return False
+    folder = value.removeprefix(FOLDER_PREFIX)
+    return value in (OFF, AUTO, BUILT_IN, ENDPOINT) or "" != folder != value
+
+
+def checked_rerank(value: object) -> str | None:
+    """Return the name of a reranker or `auto`, and None for `off`; raise InvalidQuery for anything else."""
+    if not is_rerank(value):
+        raise InvalidQuery(f"rerank is {value!r}", RERANKERS_REMEDY)
+    return None if value == OFF else str(value)
+
+
+# ---------------------------------------------------------------- the plan of one search
 
 
 @value
@@ -77,7 +353,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         )
     check_text(request.text)
     if request.alpha is not None:
-        _check_alpha(request, request.alpha)
+        _check_alpha_of(request, request.alpha)
     fusion = _fusion(request, preset, settings)
     query_type, matched = _route(request.text, preset, settings)
     default = _default_weights(request, preset, settings, facts, fusion, query_type)
@@ -255,7 +531,7 @@ def check_text(text: str) -> None:
         raise InvalidQuery(f"the query has {size} bytes", f"Shorten it to at most {limits.QUERY_BYTES} bytes")
 
 
-def _check_alpha(request: PlanRequest, alpha: float) -> None:
+def _check_alpha_of(request: PlanRequest, alpha: float) -> None:
     if request.preset != "memories":
         raise InvalidQuery(f"the preset {request.preset} does not use alpha", "Use it with --preset memories")
     if not is_alpha(alpha):
@@ -276,7 +552,7 @@ def _route(text: str, preset: Preset, settings: PlanSettings) -> tuple[QueryType
     if preset.routing == "off":
         return "standard", ()
     routed = route(text, settings.routing)
-    return ("standard", ()) if _is_ordinary(folded_words(text), routed[1]) else routed
+    return ("standard", ()) if is_ordinary(folded_words(text), routed[1]) else routed
 
 
 def _recency(request: PlanRequest, preset: Preset, settings: PlanSettings, fusion: FusionName) -> Recency | None:
@@ -304,194 +580,8 @@ def _count(name: str, value: object, default: int, most: int | None = None) -> i
     return value
 
 
-# ---------------------------------------------------------------- routing
-
-QUESTION_WORDS: Final = frozenset(
-    (
-        *("who", "whom", "whose", "which", "what", "where"),
-        *("wer", "wen", "wem", "wessen", "was", "wo", "woher", "wohin", "womit", "woran", "worauf", "woraus", "wovon"),
-        *("wozu", "welch", "welche", "welchem", "welchen", "welcher", "welches"),
-    )
-)
-"""Words that ask for a person, a thing or a place."""
-AUXILIARIES: Final = frozenset(
-    (
-        *("am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "how", "is", "may", "might"),
-        *("must", "shall", "should", "was", "were", "will", "would"),
-    )
-)
-"""Words besides these that begin an English question."""
-PREPOSITIONS: Final = frozenset(
-    (
-        *("about", "at", "behind", "by", "for", "from", "in", "of", "on", "to", "under", "with"),
-        *("an", "auf", "aus", "bei", "durch", "fuer", "gegen", "mit", "nach", "ueber", "um", "unter", "von", "zu"),
-    )
-)
-_OTHERWISE: Final = (AUXILIARIES - QUESTION_WORDS) | {
-    *("when", "why", "wie", "wann", "warum", "weshalb", "wieso", "hat", "haben", "hast", "ist", "sind", "war", "wird"),
-    *("wurde", "kann", "koennen", "darf", "soll", "muss", "gibt"),
-}
-"""First words of questions for something other than a person, a thing or a place."""
-_PERSONS: Final = frozenset(
-    ("i", "we", "you", "my", "our", "ich", "wir", "man", "du", "ihr", "mir", "uns", "mein", "meine")
-)
-"""Words of questions about what somebody does: "Which printer can I use?"."""
-_HAVING: Final = frozenset(("hat", "has"))
-_PARTICIPLE: Final = re.compile(r"(\w{0,7}ge|be|er|ent|ver|zer)\w{2,}(t|en)|\w{2,}(iert|ed|en|wn|ne)")
-_QUERY_WORDS: Final = 500
-"""Number of words of a query that are checked."""
-
-
-def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]:
-    """Return the type of the query, and the configured words that made it relational."""
-    spelled = folded_words(text)[:_QUERY_WORDS]
-    keywords, beginnings = relational_words(config.de, config.en)
-    if not any(map(beginnings.__getitem__, spelled)):
-        return "standard", ()
-    terms = {language: [terms_of(word, language) for word in spelled] for language in ("de", "en")}
-    found = {language: set[str]().union(*own) for language, own in terms.items()}
-    matched = [
-        keyword.spelled
-        for keyword in keywords
-        if (
-            not found[keyword.language].isdisjoint(keyword.parts[0])
-            and all(not found[keyword.language].isdisjoint(part) for part in keyword.parts[1:])
-        )
-        or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
-    ]
-    return ("relational" if matched else "standard"), tuple(dict.fromkeys(matched))
-
-
-def asks_otherwise(words: Sequence[str]) -> bool:
-    """Whether folded words ask whether, how, when or why something is so, which no relation answers."""
-    return bool(words) and words[0] in _OTHERWISE and len(words) > 1
-
-
-def _is_ordinary(words: Sequence[str], matched: Collection[str]) -> bool:
-    """Whether words that can name a relation are used otherwise: how do I connect, who has time, what has changed."""
-    if asks_otherwise(words) or not _PERSONS.isdisjoint(words):
-        return True
-    having = _HAVING.issuperset(matched)
-    return having and (words[:1] in (("wer",), ("who",)) or any(map(_PARTICIPLE.fullmatch, words)))
-
-
-def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection[str]]) -> bool:
-    """Whether the prefix follows the verb."""
-    first = next((place for place, word in enumerate(terms) if not verb.isdisjoint(word)), len(terms))
-    return any(exact(prefix) in word for word in terms[first + 1 :])
-
-
-def asks_for_another(text: str) -> bool:
-    """Whether a text asks for a person, a thing or a place other than what it names."""
-    first, second = (*folded_words(text)[:2], "", "")[:2]
-    return first in QUESTION_WORDS or (first in PREPOSITIONS and second in QUESTION_WORDS)
-
-
-def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark or begins like an English question.
-
-    Under `auto` only questions are reranked: models are trained on them, and misjudge topics, claims and wishes.
-    """
-    if text.rstrip().endswith("?"):
-        return True
-    first = next(iter(folded_words(text)), "")
-    return first in QUESTION_WORDS or first in AUXILIARIES
-
-
 def routed(plan: Plan) -> Plan:
     """Return the plan of a query that asks for a stored relation of what it names."""
     if plan.if_related is None:
         return plan
     return replace(plan, query_type="relational", weights=plan.if_related or plan.weights)
-
-
-# ---------------------------------------------------------------- relational words
-
-SEPARABLE: Final = (
-    *("ab", "an", "auf", "aus", "bei", "ein", "fest", "fort", "her", "hin", "los", "mit", "nach", "nieder", "vor"),
-    *("weg", "zu", "zurueck", "zusammen"),
-)
-_SHORTEST_VERB_LETTERS: Final = 4
-_CONTRACTED: Final = {"zum": "zu", "zur": "zu", "im": "in", "ins": "in", "am": "an", "beim": "bei", "vom": "von"}
-_CACHED_WORDS: Final = 4096
-
-
-class RelationalWord(NamedTuple):
-    """A configured word or phrase with the terms that match it."""
-
-    spelled: str
-    language: str
-    parts: tuple[frozenset[str], ...]
-    """The terms of each word; a query matches if it has one of each set, in any order."""
-    separated: tuple[frozenset[str], str] | None
-    """The terms of a German verb without its prefix, and the prefix, which must follow it."""
-
-
-class Beginnings(dict[str, bool]):
-    """By word of a query: whether it may be the first that matches a configured word; fills itself on access."""
-
-    def __init__(self, words: Iterable[RelationalWord]) -> None:
-        super().__init__()
-        self._terms: dict[str, set[str]] = {"de": set(), "en": set()}
-        for word in words:
-            self._terms[word.language] |= word.parts[0] | (word.separated[0] if word.separated else frozenset())
-
-    def __missing__(self, word: str) -> bool:
-        begins = any(not terms.isdisjoint(terms_of(word, language)) for language, terms in self._terms.items())
-        if len(self) >= _CACHED_WORDS:
-            self.clear()
-        self[word] = begins
-        return begins
-
-
-@lru_cache(maxsize=16)
-def relational_words(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[RelationalWord, ...], Beginnings]:
-    """The configured words, and the words of a query that may begin one of them."""
-    named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
-    every = [_made(keyword, language) for keyword, language in named]
-    made = tuple(keyword for keyword in every if keyword.parts)
-    return made, Beginnings(made)
-
-
-def _made(spelled: str, language: str) -> RelationalWord:
-    found = folded_words(spelled)
-    parts = tuple(frozenset(_forms(word, language)) for word in found)
-    return RelationalWord(
-        spelled, language, parts, _separated(found[0]) if language == "de" and len(found) == 1 else None
-    )
-
-
-@lru_cache(_CACHED_WORDS)
-def terms_of(word: str, language: str) -> tuple[str, str]:
-    """The exact form and the stem of a word of the query; of a contraction, those of the preposition."""
-    word = _CONTRACTED.get(word, word)
-    return exact(word), stem(word, language)
-
-
-def _forms(word: str, language: str) -> Iterator[str]:
-    """Terms that match a configured word. A stop word such as `has` matches exactly: `have` occurs in any question."""
-    if word in stop_words(language):
-        yield exact(word)
-        return
-    yield stem(word, language)
-    if language == "de":
-        yield from _verb_forms(word)
-
-
-def _verb_forms(word: str) -> Iterator[str]:
-    """Terms of the verb that a word or an adjective in -ig may belong to; gehört belongs to gehören, not to hören."""
-    infinitive = f"{word.removesuffix('ig')}en" if word.endswith("ig") else ""
-    forms = {*verb_forms(word), *verb_forms(infinitive), stem(infinitive, "de")} if infinitive else verb_forms(word)
-    return (form for form in forms if word[0] in (form[0], form.removeprefix("ge")[:1]))
-
-
-def _separated(word: str) -> tuple[frozenset[str], str] | None:
-    for prefix in SEPARABLE:
-        rest = word.removeprefix(prefix)
-        if rest != word and len(rest) >= _SHORTEST_VERB_LETTERS:
-            return frozenset([stem(rest, "de"), *_verb_forms(rest)]), prefix
-    return None
-
-
-def exact(word: str) -> str:
-    return f"={word}"

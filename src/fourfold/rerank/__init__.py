@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fourfold.embed.session import CPU
 from fourfold.errors import InvalidQuery
-from fourfold.ranking.options import BUILT_IN, ENDPOINT, FOLDER_PREFIX, RERANKERS_REMEDY
+from fourfold.ranking.plan import BUILT_IN, ENDPOINT, FOLDER_PREFIX, RERANKERS_REMEDY
 from fourfold.rerank.base import Budget, Reranker
 
 __all__ = ["Budget", "RerankSettings", "Reranker", "create"]

@@ -11,7 +11,7 @@ from pydantic import Strict
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, filter_options
 from fourfold.model import Filters, Json, MetadataTest, NewItem, Source
-from fourfold.ranking.options import FOLDER_PREFIX
+from fourfold.ranking.plan import FOLDER_PREFIX
 
 _LONGEST_DATE = len("2026-11-15")
 

@@ -14,7 +14,7 @@ from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
 from fourfold.model import Filters, Item, ItemPatch, Json
 from fourfold.operations import OPERATIONS, Operation
-from fourfold.ranking.options import AUTO
+from fourfold.ranking.plan import AUTO
 from fourfold.retrieval import SearchResponse
 from fourfold.serve.access import Sessions
 from fourfold.serve.budget import Form, check_budget

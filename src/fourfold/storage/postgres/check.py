@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.model import Json
 from fourfold.storage.postgres import index_check, namespaces, portable, postings, schema, texts, vectors
 from fourfold.storage.postgres.namespaces import Namespace

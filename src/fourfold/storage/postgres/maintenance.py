@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.storage.postgres import check, index_check, namespaces, postings, vectors
 from fourfold.storage.postgres.transaction import PostgresLinkRows
 from fourfold.storage.repair import mend, within_limits

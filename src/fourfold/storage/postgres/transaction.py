@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fourfold.index.log_tail import TextRow
 from fourfold.index.rows import term_hash
-from fourfold.index.source import TextRow
 from fourfold.storage.codec import digest
 from fourfold.storage.postgres import namespaces, texts, vectors
 from fourfold.storage.postgres.filters import facts

@@ -15,7 +15,7 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.embed.windows import Windows
 from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY
-from fourfold.index.source import Change, TextRow
+from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
 from fourfold.storage.codec import dumps, micros, optional_micros, optional_moment

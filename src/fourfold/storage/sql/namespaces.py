@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.model import Json, Space
 from fourfold.storage.refusals import other_space
 from fourfold.storage.sql.dialect import Db

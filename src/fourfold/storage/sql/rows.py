@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fourfold import validation as rules
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.frozen import thawed
-from fourfold.index.source import TextRow
+from fourfold.index.log_tail import TextRow
 from fourfold.model import Item, Json, NewItem
 from fourfold.storage import codec
 from fourfold.storage.codec import digest, micros, moment

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fourfold.index.source import Change, TextRow
+from fourfold.index.log_tail import Change, TextRow
 from fourfold.scheduling import paced
 from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.storage.sqlite import vectors
@@ -64,7 +64,7 @@ def publication_marks(db: Connection, ns: int, kind: str) -> list[str]:
 
 
 class SqliteSource:
-    """Implements `fourfold.index.source.Source`."""
+    """Implements `fourfold.index.log_tail.Source`."""
 
     def __init__(self, database: Database, ns: int) -> None:
         self.database = database
@@ -84,7 +84,7 @@ class SqliteSource:
 
 
 class SqliteSourceSnapshot:
-    """Implements `fourfold.index.source.SourceSnapshot` inside the transaction of `db`."""
+    """Implements `fourfold.index.log_tail.SourceSnapshot` inside the transaction of `db`."""
 
     def __init__(self, db: Connection, ns: int) -> None:
         self.db = db

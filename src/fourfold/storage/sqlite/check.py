@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 import apsw
 import numpy as np
 
-from fourfold.index import postings
+from fourfold.index import text_index
 from fourfold.index.segment_files import Damaged
-from fourfold.index.text_index import TextState
-from fourfold.index.text_segment import ItemTerms, item_terms
+from fourfold.index.text_index import ItemTerms, TextState, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage.sql import counters
@@ -131,7 +130,7 @@ def _wrong_texts(german: Counter[str], state: TextState, item: ItemTerms) -> boo
 def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
     """Problems by which words would not be found: postings of other terms than the rows have, or other German words."""
     texts = state.published
-    if texts.postings is not None and not postings.agree(texts.postings, texts.terms, texts.ends):
+    if texts.postings is not None and not text_index.postings_agree(texts.postings, texts.terms, texts.ends):
         yield "its keyword index has postings of other terms than its rows"
     known = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
     known.update(term for terms in state.german.values() for term in set(terms))

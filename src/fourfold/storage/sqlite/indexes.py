@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fourfold.errors import StoreBusy, WorldError
-from fourfold.index.log_tail import IndexState, TailedIndex
+from fourfold.index.log_tail import IndexState, SourceSnapshot, TailedIndex
 from fourfold.index.segment_files import Damaged
-from fourfold.index.source import SourceSnapshot
 from fourfold.index.text_index import TextIndex, TextState
 from fourfold.index.vector_index import VectorIndex, VectorState
 from fourfold.model import Space

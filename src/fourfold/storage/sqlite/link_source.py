@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fourfold import limits
 from fourfold.index.link_state import ItemLinks, NodeLinks, TagLinks
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.connections import heaviest_edges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.storage.sql.namespaces import Namespace, store_languages
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fourfold import child_process
-from fourfold.index import generations, publish
+from fourfold.index import publish, segment_files
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import changes, namespaces, transaction
@@ -187,7 +187,7 @@ def _publish_load(job: PublishJob, database: Database) -> Iterator[str]:
 def _publish_round(job: PublishJob, database: Database) -> Iterator[str]:
     yield from _publish_once(job, database)
     for kind in KINDS:
-        generations.remove_old(Path(job.folder) / kind)
+        segment_files.remove_old_generations(Path(job.folder) / kind)
 
 
 def _has_input_ended(job: PublishJob, database: Database) -> bool:

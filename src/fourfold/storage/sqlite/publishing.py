@@ -12,10 +12,10 @@ from typing import Protocol
 
 from fourfold import scheduling, threads
 from fourfold.errors import StoreUnavailable, WorldError
-from fourfold.index import generations, segment_files
+from fourfold.index import segment_files
 from fourfold.index.locks import Lease
+from fourfold.index.log_tail import Change
 from fourfold.index.publish import lacks_faiss, published_seq
-from fourfold.index.source import Change
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import changes, namespaces
@@ -230,11 +230,11 @@ class Publisher:
 
     def _remove_old(self, ns: int, *, even_if_read: bool = False) -> None:
         for kind in KINDS:
-            generations.remove_old(self.folder(ns) / kind, even_if_read=even_if_read)
+            segment_files.remove_old_generations(self.folder(ns) / kind, even_if_read=even_if_read)
 
     def _remove_released(self, ns: int) -> None:
         """Removes generations that were still being read when the last publication ended."""
-        if any(generations.has_old(self.folder(ns) / kind) for kind in KINDS):
+        if any(segment_files.has_old_generations(self.folder(ns) / kind) for kind in KINDS):
             with translated(self._folder), self.lease(ns).held() as mine:
                 if mine:
                     self._remove_old(ns)

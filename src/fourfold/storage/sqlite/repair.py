@@ -10,7 +10,7 @@ import apsw
 
 from fourfold.errors import DamagedStore, StoreBusy
 from fourfold.index import segment_files
-from fourfold.index.source import Change
+from fourfold.index.log_tail import Change
 from fourfold.limits import LEASE_SECONDS
 from fourfold.storage.sql import counters
 from fourfold.storage.sqlite import changes, vectors

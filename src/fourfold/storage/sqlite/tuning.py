@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fourfold.index.tuning import IndexTuning
+from fourfold.index.log_tail import IndexTuning
 from fourfold.limits import BUSY_SECONDS
 from fourfold.storage.values import Pace
 

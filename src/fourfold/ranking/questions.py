@@ -1,4 +1,8 @@
-"""Relations that a question asks for: the edges whose relation its words match, and what lies at their other ends.
+"""Questions about relations: whether a query asks for one, and which edges and nodes answer it.
+
+A query is relational if it contains a configured relational word in any inflected form (the words of a phrase may occur
+in any order, as may a German verb and its separated prefix), or if it asks for something other than what it names and
+that has relations in the graph.
 
 "Who maintains Heron?" names Heron and asks for what an edge `maintains` connects with it. Words match if they share a
 stem (maintains, maintainer), a verb (build, built) or a meaning (maintains, betreut). The words of names do not count.
@@ -8,15 +12,207 @@ In "Who owns the service that Heron depends on?" the word next to the name belon
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from fourfold.ranking.plan import PREPOSITIONS, SEPARABLE, asks_otherwise
 from fourfold.retrieval import Relation
 from fourfold.text.fold import fold, folded_words
 from fourfold.text.language import english_verb_forms, stem, stop_words, verb_forms
+
+if TYPE_CHECKING:
+    from fourfold.ranking.plan import RoutingConfig
+
+QueryType: TypeAlias = Literal["standard", "relational"]
+
+# ---------------------------------------------------------------- routing
+
+QUESTION_WORDS: Final = frozenset(
+    (
+        *("who", "whom", "whose", "which", "what", "where"),
+        *("wer", "wen", "wem", "wessen", "was", "wo", "woher", "wohin", "womit", "woran", "worauf", "woraus", "wovon"),
+        *("wozu", "welch", "welche", "welchem", "welchen", "welcher", "welches"),
+    )
+)
+"""Words that ask for a person, a thing or a place."""
+AUXILIARIES: Final = frozenset(
+    (
+        *("am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "how", "is", "may", "might"),
+        *("must", "shall", "should", "was", "were", "will", "would"),
+    )
+)
+"""Words besides these that begin an English question."""
+PREPOSITIONS: Final = frozenset(
+    (
+        *("about", "at", "behind", "by", "for", "from", "in", "of", "on", "to", "under", "with"),
+        *("an", "auf", "aus", "bei", "durch", "fuer", "gegen", "mit", "nach", "ueber", "um", "unter", "von", "zu"),
+    )
+)
+_OTHERWISE: Final = (AUXILIARIES - QUESTION_WORDS) | {
+    *("when", "why", "wie", "wann", "warum", "weshalb", "wieso", "hat", "haben", "hast", "ist", "sind", "war", "wird"),
+    *("wurde", "kann", "koennen", "darf", "soll", "muss", "gibt"),
+}
+"""First words of questions for something other than a person, a thing or a place."""
+_PERSONS: Final = frozenset(
+    ("i", "we", "you", "my", "our", "ich", "wir", "man", "du", "ihr", "mir", "uns", "mein", "meine")
+)
+"""Words of questions about what somebody does: "Which printer can I use?"."""
+_HAVING: Final = frozenset(("hat", "has"))
+_PARTICIPLE: Final = re.compile(r"(\w{0,7}ge|be|er|ent|ver|zer)\w{2,}(t|en)|\w{2,}(iert|ed|en|wn|ne)")
+_ROUTED_WORDS: Final = 500
+"""Number of words of a query that are checked."""
+
+
+def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]:
+    """Return the type of the query, and the configured words that made it relational."""
+    spelled = folded_words(text)[:_ROUTED_WORDS]
+    keywords, beginnings = relational_words(config.de, config.en)
+    if not any(map(beginnings.__getitem__, spelled)):
+        return "standard", ()
+    terms = {language: [terms_of(word, language) for word in spelled] for language in ("de", "en")}
+    found = {language: set[str]().union(*own) for language, own in terms.items()}
+    matched = [
+        keyword.spelled
+        for keyword in keywords
+        if (
+            not found[keyword.language].isdisjoint(keyword.parts[0])
+            and all(not found[keyword.language].isdisjoint(part) for part in keyword.parts[1:])
+        )
+        or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
+    ]
+    return ("relational" if matched else "standard"), tuple(dict.fromkeys(matched))
+
+
+def asks_otherwise(words: Sequence[str]) -> bool:
+    """Whether folded words ask whether, how, when or why something is so, which no relation answers."""
+    return bool(words) and words[0] in _OTHERWISE and len(words) > 1
+
+
+def is_ordinary(words: Sequence[str], matched: Collection[str]) -> bool:
+    """Whether words that can name a relation are used otherwise: how do I connect, who has time, what has changed."""
+    if asks_otherwise(words) or not _PERSONS.isdisjoint(words):
+        return True
+    having = _HAVING.issuperset(matched)
+    return having and (words[:1] in (("wer",), ("who",)) or any(map(_PARTICIPLE.fullmatch, words)))
+
+
+def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection[str]]) -> bool:
+    """Whether the prefix follows the verb."""
+    first = next((place for place, word in enumerate(terms) if not verb.isdisjoint(word)), len(terms))
+    return any(exact(prefix) in word for word in terms[first + 1 :])
+
+
+def asks_for_another(text: str) -> bool:
+    """Whether a text asks for a person, a thing or a place other than what it names."""
+    first, second = (*folded_words(text)[:2], "", "")[:2]
+    return first in QUESTION_WORDS or (first in PREPOSITIONS and second in QUESTION_WORDS)
+
+
+def is_question(text: str) -> bool:
+    """Whether a text ends with a question mark or begins like an English question.
+
+    Under `auto` only questions are reranked: models are trained on them, and misjudge topics, claims and wishes.
+    """
+    if text.rstrip().endswith("?"):
+        return True
+    first = next(iter(folded_words(text)), "")
+    return first in QUESTION_WORDS or first in AUXILIARIES
+
+
+# ---------------------------------------------------------------- relational words
+
+SEPARABLE: Final = (
+    *("ab", "an", "auf", "aus", "bei", "ein", "fest", "fort", "her", "hin", "los", "mit", "nach", "nieder", "vor"),
+    *("weg", "zu", "zurueck", "zusammen"),
+)
+_SHORTEST_VERB_LETTERS: Final = 4
+_CONTRACTED: Final = {"zum": "zu", "zur": "zu", "im": "in", "ins": "in", "am": "an", "beim": "bei", "vom": "von"}
+_CACHED_WORDS: Final = 4096
+
+
+class RelationalWord(NamedTuple):
+    """A configured word or phrase with the terms that match it."""
+
+    spelled: str
+    language: str
+    parts: tuple[frozenset[str], ...]
+    """The terms of each word; a query matches if it has one of each set, in any order."""
+    separated: tuple[frozenset[str], str] | None
+    """The terms of a German verb without its prefix, and the prefix, which must follow it."""
+
+
+class Beginnings(dict[str, bool]):
+    """By word of a query: whether it may be the first that matches a configured word; fills itself on access."""
+
+    def __init__(self, words: Iterable[RelationalWord]) -> None:
+        super().__init__()
+        self._terms: dict[str, set[str]] = {"de": set(), "en": set()}
+        for word in words:
+            self._terms[word.language] |= word.parts[0] | (word.separated[0] if word.separated else frozenset())
+
+    def __missing__(self, word: str) -> bool:
+        begins = any(not terms.isdisjoint(terms_of(word, language)) for language, terms in self._terms.items())
+        if len(self) >= _CACHED_WORDS:
+            self.clear()
+        self[word] = begins
+        return begins
+
+
+@lru_cache(maxsize=16)
+def relational_words(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[RelationalWord, ...], Beginnings]:
+    """The configured words, and the words of a query that may begin one of them."""
+    named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
+    every = [_made(keyword, language) for keyword, language in named]
+    made = tuple(keyword for keyword in every if keyword.parts)
+    return made, Beginnings(made)
+
+
+def _made(spelled: str, language: str) -> RelationalWord:
+    found = folded_words(spelled)
+    parts = tuple(frozenset(_forms(word, language)) for word in found)
+    return RelationalWord(
+        spelled, language, parts, _separated(found[0]) if language == "de" and len(found) == 1 else None
+    )
+
+
+@lru_cache(_CACHED_WORDS)
+def terms_of(word: str, language: str) -> tuple[str, str]:
+    """The exact form and the stem of a word of the query; of a contraction, those of the preposition."""
+    word = _CONTRACTED.get(word, word)
+    return exact(word), stem(word, language)
+
+
+def _forms(word: str, language: str) -> Iterator[str]:
+    """Terms that match a configured word. A stop word such as `has` matches exactly: `have` occurs in any question."""
+    if word in stop_words(language):
+        yield exact(word)
+        return
+    yield stem(word, language)
+    if language == "de":
+        yield from _verb_forms(word)
+
+
+def _verb_forms(word: str) -> Iterator[str]:
+    """Terms of the verb that a word or an adjective in -ig may belong to; gehört belongs to gehören, not to hören."""
+    infinitive = f"{word.removesuffix('ig')}en" if word.endswith("ig") else ""
+    forms = {*verb_forms(word), *verb_forms(infinitive), stem(infinitive, "de")} if infinitive else verb_forms(word)
+    return (form for form in forms if word[0] in (form[0], form.removeprefix("ge")[:1]))
+
+
+def _separated(word: str) -> tuple[frozenset[str], str] | None:
+    for prefix in SEPARABLE:
+        rest = word.removeprefix(prefix)
+        if rest != word and len(rest) >= _SHORTEST_VERB_LETTERS:
+            return frozenset([stem(rest, "de"), *_verb_forms(rest)]), prefix
+    return None
+
+
+def exact(word: str) -> str:
+    return f"={word}"
+
+
+# ---------------------------------------------------------------- edges that answer a question
 
 OTHER_WAY: Final = 0.6
 """Share of an edge that leads the other way than the question asks: "Who reports to Ada?", and whom Ada reports to."""
@@ -109,24 +305,24 @@ def _meanings() -> Mapping[str, frozenset[str]]:
     """By term, the meanings that it has."""
     found: dict[str, set[str]] = {}
     for number, line in enumerate(_MEANINGS.strip().split("\n")):
-        for term in _terms_of(line):
+        for term in _line_terms(line):
             found.setdefault(term, set()).add(f"#{number}")
     return {term: frozenset(numbers) for term, numbers in found.items()}
 
 
-def _terms_of(line: str) -> Iterator[str]:
+def _line_terms(line: str) -> Iterator[str]:
     """The terms of English words and, after a comma, of German ones."""
     for language, words in zip(("en", "de"), line.split(","), strict=True):
         for word in words.split():
-            yield from _forms(fold(word), language)
+            yield from _word_forms(fold(word), language)
 
 
 @cache
 def _turned() -> frozenset[str]:
-    return frozenset(_terms_of(_TURNED))
+    return frozenset(_line_terms(_TURNED))
 
 
-def _forms(word: str, language: str) -> Iterator[str]:
+def _word_forms(word: str, language: str) -> Iterator[str]:
     yield stem(word, language)
     yield from verb_forms(word) if language == "de" else english_verb_forms(word)
 
