@@ -14,16 +14,15 @@ from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
 from fourfold.embed.vectors import check_dimension, check_vector
 from fourfold.engine import keyed
-from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.confidence import without_unlikely
 from fourfold.engine.embedding_queue import Progress
-from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
+from fourfold.engine.item_methods import ItemMethods
+from fourfold.engine.maintenance import remove_expired
 from fourfold.engine.open_store import now, open_store, require_lasting
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
 from fourfold.engine.scope import CURRENT, View, window_of
-from fourfold.engine.search import Why
-from fourfold.engine.version_methods import VersionMethods
+from fourfold.engine.search import Analysis, Why, analysis
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem
 from fourfold.ranking.factors import TimeMode, check_mode
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Memory(VersionMethods, GraphMethods):
+class Memory(ItemMethods, GraphMethods):
     """A store of texts with vector, keyword, graph and tag search in one ranking.
 
         with Memory.open("notes") as memory:

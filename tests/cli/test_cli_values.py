@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.cli.options import read_end, read_id, read_metadata, read_metadata_test, read_time, read_weights
-from fourfold.engine.expiry import in_future
+from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
 from fourfold.model import MetadataTest
 

@@ -12,7 +12,7 @@ import postgres_servers
 import pytest
 from engine_support import WordEmbedder
 
-from fourfold.engine import expiry
+from fourfold.engine import maintenance
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 
@@ -87,8 +87,8 @@ def files_with_canary(folder: Path) -> list[Path]:
 def test_maintenance_removes_expired_items_and_no_others(memory: Memory) -> None:
     gone = store_expired(memory)
     later = memory.add(NewItem("It ends tomorrow", expires_at=datetime.now(UTC) + timedelta(days=1))).id
-    assert expiry.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == len(gone)
-    assert expiry.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == 0
+    assert maintenance.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == len(gone)
+    assert maintenance.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == 0
     assert sorted(item.text for item in memory.list()) == ["It ends tomorrow", "The heron stays"]
     assert memory.get([later])[0].expires_at is not None
     assert memory.check() == []
@@ -98,7 +98,7 @@ def test_an_item_that_is_renewed_before_it_is_removed_stays(memory: Memory) -> N
     past = datetime.now(UTC) - timedelta(hours=1)
     first = memory.add(NewItem("The offer is open", expires_at=past)).id
     assert memory.add("The offer is open").id == first
-    assert expiry.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == 0
+    assert maintenance.remove_expired(memory.store, memory.namespace, datetime.now(UTC)) == 0
     assert [item.id for item in memory.list()] == [first]
 
 

@@ -95,7 +95,7 @@ def _warn_of_masks(stored: Item) -> None:
 
 def _with_expiry(details: dict[str, Any], ttl: str | None) -> dict[str, Any]:
     """Adds the end that `--ttl` means, and refuses one that is past."""
-    from fourfold.engine.expiry import in_future
+    from fourfold.engine.maintenance import in_future
 
     if ttl is not None:
         if "expires_at" in details:

@@ -1,4 +1,4 @@
-"""The methods of Memory that store, change and list items, raw records and files."""
+"""The methods of Memory that store, change and list items, raw records and files, and that restore versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fourfold import limits, scheduling
 from fourfold import validation as rules
@@ -14,7 +14,7 @@ from fourfold.arguments import checks_arguments
 from fourfold.embed.base import embeds_in
 from fourfold.embed.vectors import check_dimension
 from fourfold.engine import keyed
-from fourfold.engine.duplicates import similar_items
+from fourfold.engine.duplicates import DuplicateGroup, Grouping, Similar, similar_items
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
@@ -25,11 +25,25 @@ from fourfold.errors import (
     EmbedderUnavailable,
     InvalidQuery,
     MissingExtra,
+    NotFound,
     RequestError,
     SpaceMismatch,
     WorldError,
 )
-from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
+from fourfold.filters import Every, Not, Test, field_at
+from fourfold.model import (
+    NO_FILTERS,
+    Filters,
+    GivenFilters,
+    Item,
+    ItemPatch,
+    Json,
+    NewItem,
+    Page,
+    RawRecord,
+    Source,
+    Space,
+)
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import NewRaw
@@ -43,6 +57,8 @@ log = logging.getLogger("fourfold")
 
 _CHECKED_ITEMS = 32
 """Items that are checked, in about a millisecond, before searches get a turn."""
+_COMPARED_ITEMS: Final = 200
+"""Items that are compared in one snapshot."""
 
 
 @checks_arguments
@@ -360,6 +376,102 @@ class ItemMethods(OpenStore):
         """Publishes the indexes completely, now."""
         self.store.maintenance.publish(self.namespace, everything=True)
 
+    # ------------------------------------------------------------ versions
+
+    def history(self, item: int | str) -> list[Item]:
+        """An item with its earlier versions, what was merged into it, and the other values of its fact.
+
+        The latest is first. Of an item that states no fact, the last 20 versions are kept.
+        """
+        with self._reading() as snapshot:
+            (found,) = self._items(snapshot, [item])
+            return snapshot.rows.history(found.id)
+
+    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False, expected: Item | None = None) -> Item:
+        """Takes the last change of an item back, or makes an older version the present one: `to`.
+
+        An earlier version becomes the item again, items that were merged into it are items of their own again, and an
+        earlier value of its fact is stored again. The item as it was stays in the history: `undo` can be undone.
+        `expected`: the item as the caller knows it; Conflict, and nothing changed, if it is stored otherwise.
+        """
+        with self._reading() as snapshot:
+            (current,) = self._items(snapshot, [item])
+            earlier = [
+                each
+                for each in snapshot.rows.history(current.id)
+                if each.superseded_at is not None and each.id != current.id
+            ]
+            aside = snapshot.rows.versions([each.id for each in earlier])
+        if expected is not None and current != expected:
+            raise changed(expected)
+        chosen = next((each for each in earlier if to is None or each.id == to), None)
+        if current.superseded_at is not None or chosen is None:
+            raise NotFound(
+                f"item {current.id} has no such earlier version", "fourfold history ID shows those that it has"
+            )
+        if chosen.id in aside:
+            together = [each.id for each in aside.values() if each.superseded_at == chosen.superseded_at]
+            return self._restore(current, [chosen.id] if to is not None else together, wait=wait)
+        if chosen.version_of != current.id:
+            again = replace(chosen.given(), key=None, created_at=None, path=None, chunk_index=None, expires_at=None)
+            return self._with_similar(self._add([again], wait=wait, expected=current)[0])
+        removed = {tag for tag in current.tags if tag not in chosen.tags}
+        gone = {key: None for key in current.metadata if key not in chosen.metadata}
+        metadata = {**chosen.metadata, **gone}
+        patch = ItemPatch(chosen.text, chosen.title, chosen.tags, tuple(sorted(removed)), metadata, chosen.source)
+        return self._patch(current.id, patch, wait=wait, expected=current)
+
+    def _restore(self, current: Item, versions: Sequence[int], *, wait: bool) -> Item:
+        with self._writing(names=self.settings.links) as tx:
+            self._require_unchanged(current)
+            restored = tx.items.restore(versions, now())
+            keyed.done(tx, [current.id])
+        if wait:
+            self._embed_now([item.id for item in restored])
+        return self.get([current.id])[0]
+
+    def merge(self, kept: int | str, others: Sequence[int | str]) -> Item:
+        """Leaves one of several items that say the same, with the tags and sources of all. `undo` takes it back.
+
+        It happens as a whole or not at all. Parts of files, facts and texts of nodes cannot be merged into others.
+        """
+        with self._reading() as snapshot:
+            first, *rest = self._items(snapshot, [kept, *others])
+        with self._writing() as tx:
+            merged = tx.items.merge(first.id, list(dict.fromkeys(item.id for item in rest)), now())
+            keyed.done(tx, [merged.id])
+            return merged
+
+    # ------------------------------------------------------------ near-duplicates
+
+    def similar(self, item: int | str) -> list[Similar]:
+        """The items that say nearly the same as a stored one, the most similar first.
+
+        Its vector and its rare words have to agree; while it has no vector, nearly all words.
+        """
+        with self._reading() as snapshot:
+            (found,) = self._items(snapshot, [item])
+            return similar_items(snapshot, found, visible(snapshot, NO_FILTERS, now()))
+
+    def duplicates(
+        self, filters: GivenFilters | None = None, *, limit: int = 50, progress: Progress | None = None
+    ) -> list[DuplicateGroup]:
+        """Groups of items that say nearly the same, without those of files. Nothing is changed: see `merge`."""
+        rules.check_page(limit, 0)
+        given = rules.checked_filters(filters)
+        with self._reading() as snapshot:
+            shown = visible(snapshot, _without_files(given), now())
+            ids = snapshot.rows.ids(shown)
+        grouping = Grouping()
+        for start in range(0, len(ids), _COMPARED_ITEMS):
+            with self._reading() as snapshot:
+                for item in snapshot.rows.get(ids[start : start + _COMPARED_ITEMS]).values():
+                    grouping.add(snapshot, item, shown)
+            if progress is not None:
+                progress(min(start + _COMPARED_ITEMS, len(ids)), len(ids))
+        with self._reading() as snapshot:
+            return grouping.groups(snapshot, limit)
+
 
 def _checked(items: Sequence[NewItem], secrets: SecretPolicy) -> list[NewItem]:
     """The items as they will be stored."""
@@ -387,3 +499,9 @@ def _raw_ids(ids: Sequence[int]) -> list[int]:
         if not rules.is_whole(record, 1):
             raise no_raw(record)
     return list(ids)
+
+
+def _without_files(filters: Filters) -> Filters:
+    """Chunks of files are left out: the files say what is stored."""
+    own = Not(Test(field_at(["path"]), "exists"))
+    return Filters(where=own if filters.condition is None else Every((filters.condition, own)))

@@ -47,14 +47,16 @@ from fourfold.engine.scope import (
 )
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 from fourfold.frozen import value
-from fourfold.model import NO_FILTERS, Filters, Item
+from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary
 from fourfold.ranking.factors import TimeMode, recency_factor
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, RERANK, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
-from fourfold.text.entities import file_names, named_files, without_names
+from fourfold.text.analysis import query_words
+from fourfold.text.entities import file_names, named_files, query_names, without_names
+from fourfold.text.language import detect
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
 from fourfold.text.time_window import TIME_HINT
 
@@ -173,29 +175,21 @@ class Search:
         named = options.time != "off" and TIME_HINT.search(request.text.lower())
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
-        if question.plan.rerank is None:
-            with self._turns.search(_TURN_SECONDS), self._store.snapshot(namespace) as snapshot:
-                seen, options, hides = (
-                    _seen(question, snapshot, filters, now, options.view),
-                    *_judging(options, snapshot),
-                )
-                found, _, window = _windowed(seen, window, partial(self._found, snapshot))
-                response = self._presented(snapshot, found, question, options, now, started, window)
-        else:
-            with ExitStack() as opened:
-                with self._turns.search(_TURN_SECONDS):
-                    snapshot = opened.enter_context(self._store.snapshot(namespace))
-                    seen, options, hides = (
-                        _seen(question, snapshot, filters, now, options.view),
-                        *_judging(options, snapshot),
-                    )
-                    found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
+        reranks = question.plan.rerank is not None
+        with ExitStack() as turn:
+            turn.enter_context(self._turns.search(_TURN_SECONDS))
+            with self._store.snapshot(namespace) as snapshot:
+                seen = _seen(question, snapshot, filters, now, options.view)
+                options, hides = _judging(options, snapshot)
+                find = self._retrieved if reranks else self._found
+                found, asked, window = _windowed(seen, window, partial(find, snapshot))
+                if not reranks:
+                    return self._presented(snapshot, found, question, options, now, started, window), hides
+                turn.close()  # others may search while the model reads
                 clock = self._reranking.clock(begun)
-                found = self._reranking.rerank(snapshot, asked.query, found, clock)  # others may search meanwhile
-                found = _staged(snapshot, asked, found)
+                found = _staged(snapshot, asked, self._reranking.rerank(snapshot, asked.query, found, clock))
                 response = self._presented(snapshot, found, question, options, now, started, window)
-                response = replace(response, notes=(*response.notes, *clock.end()))
-        return response, hides
+                return replace(response, notes=(*response.notes, *clock.end())), hides
 
     def _presented(
         self,
@@ -446,3 +440,79 @@ def _folded(item: Item, better: Iterable[Item]) -> tuple[str, ...]:
     text = present.shared_text(item)
     same = (one for one in better if text is not None and one.path != item.path and present.shared_text(one) == text)
     return tuple(f"folded: item {one.id} ({one.location}) has the same text and comes first" for one in same)[:1]
+
+
+# ---------------------------------------------------------------- how a query is read
+
+_LISTED_NODES: Final = 64
+"""Nodes that an analysis lists at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedWord:
+    surface: str
+    """The folded word, as the user typed it."""
+    stems: tuple[str, ...]
+    """One for each language of the namespace, without repetition."""
+    compounds: tuple[str, ...]
+    """Related terms of the namespace, such as German compounds with this word."""
+    weight: float
+    """The idf of the word: its share in how much of the query an item covers. 0 if no item contains it."""
+    share: float
+    """Share of the items that contain it."""
+    corrections: tuple[str, ...] = ()
+    """Words of the namespace that replace it, because no item contains it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NegatedPhrase:
+    """A part of the query that excludes something; it is not searched for."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    query: str
+    language: str
+    words: tuple[AnalysedWord, ...]
+    names: tuple[NodeSummary, ...]
+    """Nodes of the graph that the query names, most connected first."""
+    tags: tuple[tuple[str, int], ...]
+    """Tags that the query names, with the number of their items."""
+    plan: Plan
+    notes: tuple[str, ...]
+    time_window: TimeWindow | None = None
+    negated: tuple[NegatedPhrase, ...] = ()
+    """`words`, `names` and `tags` are those of the query without these phrases."""
+
+
+def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
+    languages = tuple(snapshot.rows.vocabulary("language"))
+    whole, phrases = text, negated_phrases(text)
+    text = affirmed(whole, phrases)
+    query = snapshot.keyword_query(text)
+    known = {word.surface: word for word in query.words}
+    replaced = {correction.surface: correction for correction in query.corrections}
+    words: list[AnalysedWord] = []
+    for word in query_words(text, languages):
+        stems = tuple(term for term, _ in word.variants)
+        found = known.get(word.surface)
+        correction = replaced.get(word.surface)
+        corrected = () if correction is None else correction.spellings
+        related = () if found is None or corrected else tuple(term for term in found.terms if term not in stems)
+        weight, share = (0.0, 0.0) if found is None else (found.idf, found.share)
+        words.append(AnalysedWord(word.surface, stems, related, weight, share, corrected))
+    counts = snapshot.tags.counts()
+    tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
+    dropped = tuple(NegatedPhrase(whole[phrase.start : phrase.end], phrase.words) for phrase in phrases)
+    notes = (*query.notes, *map(negation_note, phrases))
+    names = _names(snapshot, text)
+    return Analysis(whole, detect(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)
+
+
+def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:
+    named = snapshot.graph.named(query_names(text))
+    nodes = sorted({node for having in named.values() for node in having})
+    return tuple(snapshot.graph.nodes("", _LISTED_NODES, 0, nodes)) if nodes else ()

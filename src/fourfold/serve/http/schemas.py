@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fourfold import limits
-from fourfold.engine.analysis import Analysis
 from fourfold.engine.duplicates import Similar
+from fourfold.engine.search import Analysis
 from fourfold.fields import DETAILS, FilterOption, advised_fields, filter_options
 from fourfold.model import Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
 from fourfold.ranking.options import OPTIONS, SearchOption

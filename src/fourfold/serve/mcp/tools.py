@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_a
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from fourfold.engine.expiry import in_future
+from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
 from fourfold.model import Filters, Item, ItemPatch, Json
