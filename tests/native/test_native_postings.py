@@ -16,21 +16,21 @@ from fourfold.index import text_index
 from fourfold.index.rows import Documents, append
 from fourfold.index.text_index import Span
 from fourfold.native.bindings import (
+    FLOAT64,
+    INT64,
     KEEPING_GIL,
     OutOfRange,
     Postings,
     QueryColumns,
     Scorer,
-    addresses,
     function,
     invert,
 )
 
 NOWHERE = np.empty(0, np.int64)
 CONSTANTS = (1.2, 0.75, 50.0)
-INTS, FLOATS = np.dtype(np.int64), np.dtype(np.float64)
 ALL_HASHES = (0, 2**32 - 1)
-_score_posted = function(KEEPING_GIL, "score_posted", c_int, *[c_void_p] * 3, c_int64, *[c_void_p] * 2)
+_score_posted = function(KEEPING_GIL, "score_posted", c_int, c_void_p, c_void_p, INT64, c_int64, FLOAT64, FLOAT64)
 
 hashes = st.sampled_from([0, 1, 2, 3, 5, 8, 2**31, 2**32 - 1])
 texts = st.lists(st.lists(hashes, max_size=12), max_size=40)
@@ -87,9 +87,8 @@ def test_the_scores_of_rows_are_those_of_their_terms(rows: Any, words: Any, piec
     asking = scorer(made, Documents.empty(), words)
     wanted = np.array(random.sample(range(len(rows)), random.randint(0, len(rows))), np.int64)
     found = np.empty((2, len(wanted)))
-    asked, scores, coverage = addresses((wanted, INTS), (found[0], FLOATS), (found[1], FLOATS))
     part = byref(asking.struct.parts[0])
-    assert not _score_posted(byref(asking.struct), part, asked, len(wanted), scores, coverage)
+    assert not _score_posted(byref(asking.struct), part, wanted, len(wanted), *found)
     best = asking.best(wanted, NOWHERE, len(wanted))
     expected = dict(zip(best.ids.tolist(), zip(best.scores, best.coverage, strict=True), strict=True))
     for row, score, covered in zip(wanted.tolist(), *found, strict=True):

@@ -54,12 +54,52 @@ class OutOfRange(Exception):
     """A column of a file points outside its target, or a row does not match its checksum."""
 
 
-def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+class ArrayOf:
+    """The type of an argument that is a contiguous array of one type; None and empty ones are NULL."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self.kind = np.dtype(kind)
+
+    def address(self, array: NDArray[Any] | None) -> int | None:
+        """Return the address, for a structure; raise ValueError for another array."""
+        if array is None or not array.size:
+            return None
+        flags = array.flags
+        if array.dtype != self.kind or not flags.c_contiguous:
+            raise ValueError(f"a contiguous array of {self.kind} is needed, not of {array.dtype}")
+        if flags.writeable:
+            return addressof(_from_buffer(array))
+        return array.__array_interface__["data"][0]  # five times slower
+
+    def from_param(self, array: NDArray[Any] | None) -> c_void_p | None:
+        """Called by ctypes for each argument of this type."""
+        address = self.address(array)
+        return None if address is None else c_void_p(address)
+
+
+_from_buffer: Callable[[Any], c_char] = c_char.from_buffer
+INT64, INT32, INT8, UINT32, UINT8, FLOAT64, FLOAT32, BOOL = map(
+    ArrayOf, (np.int64, np.int32, np.int8, np.uint32, np.uint8, np.float64, np.float32, np.bool_)
+)
+
+
+def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any, fails: bool = True) -> Any:
+    """Return a function of the kernel. `fails`: a negative result is an error, which it raises."""
     function = getattr(library, f"ff_{name}", None)
     if function is None:
         raise ImportError(_OLD)
     function.restype, function.argtypes = result, arguments
+    if fails and result is not None:
+        function.errcheck = _checked
     return function
+
+
+def _checked(result: int, _function: object, _arguments: object) -> int:
+    if result < 0:
+        raise MemoryError if result == _NO_MEMORY else OutOfRange
+    return result
 
 
 def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
@@ -71,9 +111,6 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
 
 
 P, N, D = c_void_p, c_int64, c_double
-INT64, INT32, INT8, UINT32, UINT8, FLOAT64, FLOAT32, BOOL = map(
-    np.dtype, (np.int64, np.int32, np.int8, np.uint32, np.uint8, np.float64, np.float32, np.bool_)
-)
 LIBRARY = _load(ctypes.CDLL)
 """Releases the GIL during a call."""
 KEEPING_GIL = _load(ctypes.PyDLL)
@@ -82,10 +119,10 @@ FEW_TO_FIND = 512
 """Maximum number of rows of a call that keeps the GIL."""
 FEW_TO_SCORE = 128
 """The same for exact scores: one takes 0.2 µs. Releasing the GIL for 250 of them made 2 threads 5 % faster."""
-_size_of = function(KEEPING_GIL, "size_of", c_int64, N)
-_order = function(KEEPING_GIL, "order", c_int, P, P, N, P)
-_sums = function(KEEPING_GIL, "sums", c_int64, P, P, N, P, P)
-_places = function(KEEPING_GIL, "places", None, P, N, P, N, P)
+_size_of = function(KEEPING_GIL, "size_of", c_int64, N, fails=False)
+_order = function(KEEPING_GIL, "order", c_int, INT64, FLOAT64, N, INT64)
+_sums = function(KEEPING_GIL, "sums", c_int64, INT64, FLOAT64, N, INT64, FLOAT64)
+_places = function(KEEPING_GIL, "places", None, INT64, N, INT64, N, INT64)
 
 
 def as_in_kernel(number: int) -> Callable[[S], S]:
@@ -112,9 +149,9 @@ class ForRows:
         return (self._short if rows <= self._few else self._long)(*arguments)
 
 
-_bm25 = ForRows(FEW_TO_SCORE, "bm25", c_int, P, N, P, N, P, N, P, P, P, P, P, N, D, D, D, D, D, P, P)
-_cosines = ForRows(FEW_TO_SCORE, "cosines", c_int, P, N, N, P, P, N, P, P)
-_find = ForRows(FEW_TO_FIND, "find", c_int64, P, P, P, N, P, N, P)
+_bm25 = ForRows(FEW_TO_SCORE, "bm25", c_int, P, N, P, N, INT64, N, P, P, P, P, P, N, D, D, D, D, D, FLOAT64, FLOAT64)
+_cosines = ForRows(FEW_TO_SCORE, "cosines", c_int, P, N, N, P, INT64, N, FLOAT32, FLOAT64)
+_find = ForRows(FEW_TO_FIND, "find", c_int64, P, P, P, N, INT64, N, INT64)
 
 
 class _Held:
@@ -135,8 +172,7 @@ class TextColumns(_Held):
 
     def __init__(self, terms: Hashes, ends: Ints) -> None:
         super().__init__(terms, ends)
-        all_terms, all_ends = addresses((terms, UINT32), (ends, INT64))
-        self.arguments = all_terms, len(terms), all_ends, len(ends)
+        self.arguments = UINT32.address(terms), len(terms), INT64.address(ends), len(ends)
 
 
 class QueryColumns(_Held):
@@ -168,8 +204,7 @@ class VectorColumns(_Held):
         rows, self.dimension = matrix.shape
         if sums is not None and len(sums) != rows:
             raise ValueError(f"there are {len(sums)} checksums of {rows} rows")
-        vectors, expected = addresses((matrix, FLOAT32), (sums, UINT32))
-        self.arguments = vectors, rows, self.dimension, expected
+        self.arguments = FLOAT32.address(matrix), rows, self.dimension, UINT32.address(sums)
 
 
 class RowColumns(_Held):
@@ -181,7 +216,7 @@ class RowColumns(_Held):
         super().__init__(in_order, order, dead)
         if not len(in_order) == len(order) == len(dead):
             raise ValueError("the columns have different lengths")
-        self.arguments = *addresses((in_order, INT64), (order, INT64), (dead, BOOL)), len(order)
+        self.arguments = INT64.address(in_order), INT64.address(order), BOOL.address(dead), len(order)
 
 
 def bm25(
@@ -194,92 +229,55 @@ def bm25(
 ) -> tuple[Floats, Floats]:
     """Return scores and coverage of rows; raise OutOfRange if a row or its end is out of range."""
     count = len(rows)
-    found = np.empty((2, count))
-    wanted, scored = addresses((rows, INT64), (found, FLOAT64))
-    state = _bm25(
-        count, *columns.arguments, wanted, count, *words.arguments, weight, average_length, *constants,
-        scored, scored and scored + found.strides[0],
-    )  # fmt: skip
-    if state < 0:
-        raise failure(state)
-    return found[0], found[1]
+    scores, coverage = np.empty((2, count))
+    constant = weight, average_length, *constants
+    _bm25(count, *columns.arguments, rows, count, *words.arguments, *constant, scores, coverage)
+    return scores, coverage
 
 
 def cosines(columns: VectorColumns, rows: Ints, query: Matrix) -> Floats:
     """Return the products of rows with the query; raise OutOfRange if a row does not match its checksum."""
     if query.shape != (columns.dimension,):
         raise ValueError(f"the query has the shape {query.shape}, the rows have {columns.dimension} numbers")
-    found = np.empty(len(rows))
-    wanted, asked, target = addresses((rows, INT64), (query, FLOAT32), (found, FLOAT64))
-    if (state := _cosines(len(rows), *columns.arguments, wanted, len(rows), asked, target)) < 0:
-        raise failure(state)
-    return found
+    products = np.empty(len(rows))
+    _cosines(len(rows), *columns.arguments, rows, len(rows), query, products)
+    return products
 
 
 def find(columns: RowColumns, items: Ints) -> Ints:
     """Return the live rows of items."""
-    found = np.empty(len(items), np.int64)
-    wanted, target = addresses((items, INT64), (found, INT64))
-    if (count := _find(len(items), *columns.arguments, wanted, len(items), target)) < 0:
-        raise failure(count)
-    return found[:count]
+    rows = np.empty(len(items), np.int64)
+    return rows[: _find(len(items), *columns.arguments, items, len(items), rows)]
 
 
 def order(ids: Ints, scores: Floats) -> Ints:
     """Return the indexes of the scores, best first, ties by id."""
-    found = np.empty(len(ids), np.int64)
-    given, values, target = addresses((ids, INT64), (scores, FLOAT64), (found, INT64))
-    if (state := _order(given, values, len(ids), target)) < 0:
-        raise failure(state)
-    return found
+    best = np.empty(len(ids), np.int64)
+    _order(ids, scores, len(ids), best)
+    return best
 
 
 def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
     """Return the distinct ids and the sum of the values of each."""
     distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
-    given, parts, target, summed = addresses((ids, INT64), (values, FLOAT64), (distinct, INT64), (totals, FLOAT64))
-    if (count := _sums(given, parts, len(ids), target, summed)) < 0:
-        raise failure(count)
+    count = _sums(ids, values, len(ids), distinct, totals)
     return distinct[:count], totals[:count]
 
 
 def places(ids: Ints, wanted: Ints) -> Ints:
     """Return the index of the first occurrence of each wanted id, -1 for a missing one; for a few ids."""
-    found = np.empty(len(wanted), np.int64)
-    given, asked, target = addresses((ids, INT64), (wanted, INT64), (found, INT64))
-    _places(given, len(ids), asked, len(wanted), target)
-    return found
-
-
-def addresses(*arrays: tuple[NDArray[Any] | None, np.dtype[Any]]) -> list[int | None]:
-    """Return the address of each array, None if empty; raise ValueError unless it is contiguous and of its type."""
-    found: list[int | None] = []
-    for array, kind in arrays:
-        if array is None or not array.size:
-            found.append(None)
-            continue
-        flags = array.flags
-        if array.dtype != kind or not flags.c_contiguous:
-            raise ValueError(f"a contiguous array of {kind} is needed, not of {array.dtype}")
-        if flags.writeable:
-            found.append(addressof(_from_buffer(array)))
-        else:  # five times slower
-            found.append(array.__array_interface__["data"][0])
-    return found
-
-
-_from_buffer: Callable[[Any], c_char] = c_char.from_buffer
-
-
-def failure(result: int) -> Exception:
-    return MemoryError() if result == _NO_MEMORY else OutOfRange()
+    indexes = np.empty(len(wanted), np.int64)
+    _places(ids, len(ids), wanted, len(wanted), indexes)
+    return indexes
 
 
 # ---------------------------------------------------------------- postings (`inversion.c`, `postings.c`)
 
-_frequencies = function(KEEPING_GIL, "frequencies", c_int, P, N, P, N, P)
-_terms_between = function(LIBRARY, "terms_between", c_int64, P, N, c_uint32, c_uint32)
-_invert = function(LIBRARY, "invert", c_int64, P, N, P, N, N, c_uint32, c_uint32, N, P, P, P, P, P)
+_frequencies = function(KEEPING_GIL, "frequencies", c_int, P, N, UINT32, N, INT64)
+_terms_between = function(LIBRARY, "terms_between", c_int64, UINT32, N, c_uint32, c_uint32)
+_invert = function(
+    LIBRARY, "invert", c_int64, UINT32, N, INT64, N, N, c_uint32, c_uint32, N, UINT32, UINT32, UINT32, UINT8, P
+)
 
 
 class Block(NamedTuple):
@@ -326,51 +324,41 @@ class Postings:
 
     def frequencies(self, hashes: Sequence[int]) -> list[int]:
         """Return how many rows contain each term; raise OutOfRange if a block is damaged."""
-        wanted, found = np.array(hashes, np.uint32), np.empty(len(hashes), np.int64)
-        asked, target = addresses((wanted, UINT32), (found, INT64))
-        if (state := _frequencies(*self.arguments, asked, len(hashes), target)) < 0:
-            raise failure(state)
-        return found.tolist()
+        counts = np.empty(len(hashes), np.int64)
+        _frequencies(*self.arguments, np.array(hashes, np.uint32), len(hashes), counts)
+        return counts.tolist()
 
     def rows_with(self, hashed: int) -> Ints:
         """Return the rows that contain a term, ascending."""
-        found = [block.of_term(hashed) for block in self.blocks]
-        return np.concatenate([*found, _NO_ROWS]).astype(np.int64)
-
-
-_NO_ROWS = np.empty(0, np.uint32)
+        rows = [block.of_term(hashed) for block in self.blocks] or [np.empty(0, np.uint32)]
+        return np.concatenate(rows).astype(np.int64)
 
 
 def _struct(block: Block) -> _Block:
     if not (len(block.ends) == len(block.hashes) and len(block.rows) == len(block.counts)):
         raise ValueError("the columns of a block have different lengths")
-    columns = (block.hashes, UINT32), (block.ends, UINT32), (block.rows, UINT32), (block.counts, UINT8)
-    return _Block(block.first_row, block.end_row, len(block.hashes), len(block.rows), *addresses(*columns))
+    columns = *map(UINT32.address, (block.hashes, block.ends, block.rows)), UINT8.address(block.counts)
+    return _Block(block.first_row, block.end_row, len(block.hashes), len(block.rows), *columns)
 
 
 def invert(terms: Hashes, ends: Ints, first_row: int, end_row: int, lowest: int, highest: int) -> Block:
     """Make the postings of some rows for the terms with a hash in a range; raise OutOfRange if the ends are damaged."""
     begin, end = int(ends[first_row - 1]) if first_row else 0, int(ends[end_row - 1]) if end_row else 0
     if not 0 <= begin <= end <= len(terms):
-        raise failure(-1)
-    all_terms, of_rows, row_ends = addresses((terms, UINT32), (terms[begin:end], UINT32), (ends, INT64))
-    count = _terms_between(of_rows, end - begin, lowest, highest)
-    columns = np.empty((3, count), np.uint32)
-    hashes, term_ends, rows = columns
-    counts, term_count = np.empty(count, np.uint8), c_int64()
-    targets = addresses((hashes, UINT32), (term_ends, UINT32), (rows, UINT32), (counts, UINT8))
-    source = all_terms, len(terms), row_ends, first_row, end_row, lowest, highest, count
-    made = _invert(*source, *targets, byref(term_count))
-    if made < 0:
-        raise failure(made)
-    distinct = term_count.value
-    return Block(first_row, end_row, hashes[:distinct], term_ends[:distinct], rows[:made], counts[:made])
+        raise OutOfRange
+    count = _terms_between(terms[begin:end], end - begin, lowest, highest)
+    hashes, term_ends, rows = np.empty((3, count), np.uint32)
+    counts, distinct = np.empty(count, np.uint8), c_int64()
+    source = terms, len(terms), ends, first_row, end_row, lowest, highest, count
+    made = _invert(*source, hashes, term_ends, rows, counts, byref(distinct))
+    terms_made = distinct.value
+    return Block(first_row, end_row, hashes[:terms_made], term_ends[:terms_made], rows[:made], counts[:made])
 
 
 # ---------------------------------------------------------------- scores of items (`scoring.c`)
 
-_best = ForRows(FEW_TO_SCORE, "best", c_int64, P, P, N, P, N, N, P, P, P)
-_best_words = function(LIBRARY, "best_words", c_int64, P, P, P, N, N, P, P, P)
+_best = ForRows(FEW_TO_SCORE, "best", c_int64, P, INT64, N, INT64, N, N, INT64, FLOAT64, FLOAT64)
+_best_words = function(LIBRARY, "best_words", c_int64, P, BOOL, INT64, N, N, INT64, FLOAT64, FLOAT64)
 PARTS: Final = 2
 
 
@@ -407,14 +395,13 @@ class Scoring(Structure):
 
 
 def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumns) -> RowsPart:
-    (items,) = addresses((ids, INT64))
     if isinstance(content, TextColumns):
         (terms, size, ends, rows), sums = content.arguments, None
     else:
         (terms, rows, size, sums), ends = content.arguments, None
     if not rows == len(ids) == places.arguments[-1]:
         raise ValueError("the columns have different lengths")
-    part = RowsPart(*places.arguments, items, terms, ends, size, sums)
+    part = RowsPart(*places.arguments, INT64.address(ids), terms, ends, size, sums)
     part.held = (places, ids, content)
     return part
 
@@ -424,7 +411,7 @@ def with_postings(part: RowsPart, postings: Postings, lengths: Places) -> RowsPa
     if len(lengths) != part.row_count:
         raise ValueError("the columns have different lengths")
     part.blocks, part.block_count = postings.arguments
-    (part.lengths,) = addresses((lengths, INT32))
+    part.lengths = INT32.address(lengths)
     part.held = (*part.held, postings, lengths)
     return part
 
@@ -453,7 +440,7 @@ class Scorer:
         """By cosines with a query of the dimension of the parts."""
         if any(part.row_count and query.shape != (part.size,) for part in parts):
             raise ValueError(f"the query has the shape {query.shape}, the rows have other lengths")
-        return cls(Scoring(parts, *addresses((query, FLOAT32))), query, *parts)
+        return cls(Scoring(parts, FLOAT32.address(query)), query, *parts)
 
     @classmethod
     def by_words(
@@ -471,13 +458,10 @@ class Scorer:
         """Return the best `limit` of these rows; raise OutOfRange if one does not match its checksum."""
         count = len(published) + len(tail)
         room = min(limit, count)
-        ids, found = np.empty(room, np.int64), np.empty((2, room))
-        first, last, target, scored = addresses((published, INT64), (tail, INT64), (ids, INT64), (found, FLOAT64))
-        rows = first, len(published), last, len(tail)
-        made = _best(count, byref(self.struct), *rows, limit, target, scored, scored and scored + found.strides[0])
-        if made < 0:
-            raise failure(made)
-        return Scores(ids[:made], *found[:, :made])
+        ids, scores, coverage = np.empty(room, np.int64), *np.empty((2, room))
+        rows = published, len(published), tail, len(tail)
+        made = _best(count, byref(self.struct), *rows, limit, ids, scores, coverage)
+        return Scores(ids[:made], scores[:made], coverage[:made])
 
     def best_words(self, passing: NDArray[np.bool_] | None, tail: Ints, limit: int) -> Scores:
         """Return the best `limit` of the published rows that pass, by their postings, and of some rows of the tail.
@@ -486,13 +470,9 @@ class Scorer:
         """
         if passing is not None and len(passing) != self.struct.parts[0].row_count:
             raise ValueError("there must be a flag for each row")
-        ids, found = np.empty(limit, np.int64), np.empty((2, limit))
-        flags, rows, target, scored = addresses((passing, BOOL), (tail, INT64), (ids, INT64), (found, FLOAT64))
-        last = scored and scored + found.strides[0]
-        made = _best_words(byref(self.struct), flags, rows, len(tail), limit, target, scored, last)
-        if made < 0:
-            raise failure(made)
-        return Scores(ids[:made], *found[:, :made])
+        ids, scores, coverage = np.empty(limit, np.int64), *np.empty((2, limit))
+        made = _best_words(byref(self.struct), passing, tail, len(tail), limit, ids, scores, coverage)
+        return Scores(ids[:made], scores[:made], coverage[:made])
 
 
 # ---------------------------------------------------------------- codes of vectors (`codes.c`)
@@ -500,7 +480,7 @@ class Scorer:
 MAX_DIMENSION: Final = 2048
 """Longer vectors have no codes."""
 
-_encode = function(LIBRARY, "encode", c_int, P, N, N, P, P, P)
+_encode = function(LIBRARY, "encode", c_int, FLOAT32, N, N, INT8, FLOAT32, FLOAT32)
 
 
 @as_in_kernel(4)
@@ -521,7 +501,7 @@ class Codes:
         """`errors`: by row, the length of the difference between the vector and its code. `longest`: of all vectors."""
         self._held = codes, scales, errors
         self.shape = codes.shape
-        self.struct = _Codes(*addresses((codes, INT8), (scales, FLOAT32), (errors, FLOAT32)), longest)
+        self.struct = _Codes(INT8.address(codes), FLOAT32.address(scales), FLOAT32.address(errors), longest)
 
 
 def encoded(matrix: Matrix) -> Codes:
@@ -529,9 +509,7 @@ def encoded(matrix: Matrix) -> Codes:
     matrix = np.ascontiguousarray(matrix)
     codes = np.empty(matrix.shape, np.int8)
     scales, errors = np.empty(len(matrix), np.float32), np.empty(len(matrix), np.float32)
-    given, *targets = addresses((matrix, FLOAT32), (codes, INT8), (scales, FLOAT32), (errors, FLOAT32))
-    if (state := _encode(given, *matrix.shape, *targets)) < 0:
-        raise failure(state)
+    _encode(matrix, *matrix.shape, codes, scales, errors)
     squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)  # vecdot would copy the matrix twice, as float64
     return Codes(codes, scales, errors, float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-6))
 
@@ -573,10 +551,9 @@ class Nearest:
         room = min(limit, self.count)
         self._ids, self._scores = np.empty(room, np.int64), np.empty(room)
         self._held = scorer, codes, rows, tail
-        first, last, ids, scores = addresses((rows, INT64), (tail, INT64), (self._ids, INT64), (self._scores, FLOAT64))
-        coded = None if codes is None else addressof(codes.struct)
-        given = addressof(scorer.struct), coded, first, last, published, len(tail), limit, ids, scores
-        self._struct: Any = _Nearest(*given)
+        asked = addressof(scorer.struct), None if codes is None else addressof(codes.struct)
+        searched = INT64.address(rows), INT64.address(tail), published, len(tail), limit
+        self._struct: Any = _Nearest(*asked, *searched, INT64.address(self._ids), FLOAT64.address(self._scores))
 
     def start(self) -> None:
         """Begin in the thread of the kernel, if it is free; else `result` does the work."""
@@ -588,11 +565,11 @@ class Nearest:
 
     def result(self) -> tuple[Ints, Floats]:
         """Return items and cosines, best first, ties by id; raise OutOfRange if a row does not match its checksum."""
-        found = _finish(self.count, byref(self._struct))
-        _started.discard(self)
-        if found < 0:
-            raise failure(found)
-        return self._ids[:found], self._scores[:found]
+        try:
+            count = _finish(self.count, byref(self._struct))
+        finally:
+            _started.discard(self)
+        return self._ids[:count], self._scores[:count]
 
     @property
     def is_busy(self) -> bool:
@@ -619,10 +596,14 @@ _REQUESTED_KEYS = 1 << 14
 _KEY_BYTES = 1 << 16
 
 
-_terms_clear = function(LIBRARY, "terms_clear", c_int64, P, N, N)
-_terms_scan = function(LIBRARY, "terms_scan", c_int64, P, c_char_p, N, N, P, N, P, P, N, P, N, P)
-_terms_emit = function(LIBRARY, "terms_emit", c_int64, P, P, P, N, P, N, P, N, P, P)
-_terms_learn = function(LIBRARY, "terms_learn", c_int64, P, P, N, c_char_p, N)
+_terms_clear = function(LIBRARY, "terms_clear", c_int64, UINT32, N, N)
+_terms_scan = function(
+    LIBRARY, "terms_scan", c_int64, UINT32, c_char_p, N, N, UINT32, N, INT64, UINT8, N, UINT32, N, P, fails=False
+)
+_terms_emit = function(
+    LIBRARY, "terms_emit", c_int64, UINT32, UINT32, INT64, N, UINT32, N, UINT8, N, INT64, INT64, fails=False
+)
+_terms_learn = function(LIBRARY, "terms_learn", c_int64, UINT32, UINT32, N, c_char_p, N, fails=False)
 
 
 class Found(NamedTuple):
@@ -686,10 +667,10 @@ class TermTable:
 
     def _learn(self, keys: Sequence[str], count: int) -> int:
         answers = "\n".join([*self._terms_of(keys), ""]).encode()
-        return _terms_learn(self._cells.ctypes.data, self._requested.ctypes.data, count, answers, len(answers))
+        return _terms_learn(self._cells, self._requested, count, answers, len(answers))
 
     def _clear(self) -> None:
-        _terms_clear(self._cells.ctypes.data, len(self._cells), self._bits)
+        _terms_clear(self._cells, len(self._cells), self._bits)
 
 
 class _Runs:
@@ -703,9 +684,9 @@ class _Runs:
         self._key_length = c_int64()
 
     def scan(self, cells: NDArray[np.uint32], data: bytes, requested: NDArray[np.uint32]) -> int:
-        found = (self.entries.ctypes.data, len(self.entries), self.ends.ctypes.data)
-        keys = (self._keys.ctypes.data, len(self._keys), requested.ctypes.data, len(requested), byref(self._key_length))
-        return _terms_scan(cells.ctypes.data, data, len(data), self.items, *found, *keys)
+        runs = self.entries, len(self.entries), self.ends
+        keys = self._keys, len(self._keys), requested, len(requested), byref(self._key_length)
+        return _terms_scan(cells, data, len(data), self.items, *runs, *keys)
 
     @property
     def is_complete(self) -> bool:
@@ -721,10 +702,8 @@ def _emitted(cells: NDArray[np.uint32], runs: _Runs, room: int) -> Found | int:
     while True:
         hashes, letters = np.empty(room, np.uint32), np.empty(room, np.uint8)
         hash_ends, letter_ends = np.empty(runs.items, np.int64), np.empty(runs.items, np.int64)
-        result = _terms_emit(
-            cells.ctypes.data, runs.entries.ctypes.data, runs.ends.ctypes.data, runs.items,
-            hashes.ctypes.data, room, letters.ctypes.data, room, hash_ends.ctypes.data, letter_ends.ctypes.data,
-        )  # fmt: skip
+        targets = hashes, room, letters, room, hash_ends, letter_ends
+        result = _terms_emit(cells, runs.entries, runs.ends, runs.items, *targets)
         if not result:
             return Found(hashes[: hash_ends[-1]], hash_ends, letters[: letter_ends[-1]].tobytes(), letter_ends)
         if result != _NO_ROOM:
@@ -735,7 +714,7 @@ def _emitted(cells: NDArray[np.uint32], runs: _Runs, room: int) -> Found | int:
 # ---------------------------------------------------------------- languages
 
 LANGUAGES = 48
-_languages = function(LIBRARY, "languages", c_int64, c_char_p, N, N, c_char_p, N, P, P, P)
+_languages = function(LIBRARY, "languages", c_int64, c_char_p, N, N, c_char_p, N, P, P, P, fails=False)
 
 
 class LanguageTable:
@@ -761,7 +740,7 @@ class LanguageTable:
 
 # ---------------------------------------------------------------- hints (`hints.c`)
 
-_hints = function(LIBRARY, "hints", c_int64, c_char_p, N, N, c_char_p, P, c_char_p, N, P)
+_hints = function(LIBRARY, "hints", c_int64, c_char_p, N, N, c_char_p, P, c_char_p, N, P, fails=False)
 
 
 class Condition(IntFlag):

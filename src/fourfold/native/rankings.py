@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ctypes import Structure, addressof, byref, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from fourfold.native.bindings import (
     P,
     Scorer,
     Scores,
-    addresses,
     as_in_kernel,
-    failure,
     function,
 )
 
@@ -38,10 +36,10 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- links and tags (`links.c`)
 
-_walk = function(LIBRARY, "walk", c_int64, P, P, P, N, P, P, N, N, P, P)
-_shared = function(LIBRARY, "shared", c_int64, P, P, P, N, P, N, N, P, P)
-_check_lists = function(LIBRARY, "check_lists", c_int, P, N, P, N, N)
-_ranges = function(KEEPING_GIL, "ranges", c_int64, P, N, P, N, P)
+_walk = function(LIBRARY, "walk", c_int64, P, INT64, FLOAT64, N, FLOAT64, INT64, N, N, INT64, FLOAT64)
+_shared = function(LIBRARY, "shared", c_int64, P, INT64, FLOAT64, N, INT64, N, N, INT64, FLOAT64)
+_check_lists = function(LIBRARY, "check_lists", c_int, INT64, N, INT32, N, N)
+_ranges = function(KEEPING_GIL, "ranges", c_int64, INT64, N, P, N, P, fails=False)
 _RANGE_BYTES = 24
 
 
@@ -60,16 +58,13 @@ class Lists:
 
     def check(self, places: int) -> None:
         """Raise OutOfRange if a list or a member is out of range: C trusts them."""
-        ends, members = addresses((self.ends, INT64), (self.members, INT32))
-        if (state := _check_lists(ends, len(self.ends), members, len(self.members), places)) < 0:
-            raise failure(state)
+        _check_lists(self.ends, len(self.ends), self.members, len(self.members), places)
 
 
 def ranges(numbers: Ints, wanted: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return those of the wanted numbers that a sorted column has: the index of each, and where it begins and ends."""
     asked, found = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
-    (column,) = addresses((numbers, INT64))
-    count = _ranges(column, len(numbers), asked.buffer_info()[0], len(asked), found.buffer_info()[0])
+    count = _ranges(numbers, len(numbers), asked.buffer_info()[0], len(asked), found.buffer_info()[0])
     listed = found[: 3 * count].tolist()
     return list(zip(listed[::3], listed[1::3], listed[2::3], strict=True))
 
@@ -131,16 +126,10 @@ class _Walking:
         starts = np.fromiter(strengths, np.int64, count)
         values = np.fromiter(strengths.values(), np.float64, count)
         ids, scores = np.empty(limit, np.int64), np.empty(limit)
-        given, powers, near, passing, target, found_scores = addresses(
-            (starts, INT64), (values, FLOAT64), (nearness, FLOAT64), (allowed, INT64), (ids, INT64),
-            (scores, FLOAT64),
-        )  # fmt: skip
-        shares = () if nearness is None else (near,)
-        permitted = -1 if allowed is None else len(allowed)
-        found = call(byref(self.struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores)
-        if found < 0:
-            raise failure(found)
-        return ids[:found], scores[:found]
+        shares = () if nearness is None else (nearness,)
+        passing = allowed, -1 if allowed is None else len(allowed)
+        reached = call(byref(self.struct), starts, values, count, *shares, *passing, limit, ids, scores)
+        return ids[:reached], scores[:reached]
 
 
 @dataclass(frozen=True)
@@ -200,24 +189,23 @@ class LinkColumns(_Walking):
 
     @cached_property
     def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
-        found = _Columns(
+        names = ("own", "said", "tags", "owners", "speakers", "neighbours", "users")
+        lists: dict[str, Lists] = {name: getattr(self, name) for name in names}
+        counts = {name: INT32.address(getattr(self, name)) for name in ("holders", "mentioned", "degrees", "uses")}
+        return _Columns(
             item_count=len(self.items),
             node_count=len(self.nodes),
             tag_count=len(self.uses),
+            items=INT64.address(self.items),
+            nodes=INT64.address(self.nodes),
+            weights=FLOAT64.address(self.weights),
+            ranks=FLOAT64.address(self.ranks),
             hub=self.bounds.hub,
             most_edges=self.bounds.edges,
             most_uses=self.bounds.uses,
+            **counts,
+            **{name: _Lists(INT64.address(of.ends), INT32.address(of.members)) for name, of in lists.items()},
         )
-        found.items, found.nodes, found.weights = addresses(
-            (self.items, INT64), (self.nodes, INT64), (self.weights, FLOAT64)
-        )
-        (found.ranks,) = addresses((self.ranks, FLOAT64))
-        counts = (self.holders, self.mentioned, self.degrees, self.uses)
-        found.holders, found.mentioned, found.degrees, found.uses = addresses(*((each, INT32) for each in counts))
-        for name in ("own", "said", "tags", "owners", "speakers", "neighbours", "users"):
-            lists: Lists = getattr(self, name)
-            setattr(found, name, _Lists(*addresses((lists.ends, INT64), (lists.members, INT32))))
-        return found
 
 
 @dataclass(frozen=True)
@@ -244,20 +232,20 @@ class TailedColumns(_Walking):
 
     @cached_property
     def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
-        found = _Columns.from_buffer_copy(self.published.struct)
-        found.tail = addressof(self.tail.struct)
-        found.moved_nodes, found.moved_tags = addresses((self.moved_nodes, INT32), (self.moved_tags, INT32))
-        return found
+        columns = _Columns.from_buffer_copy(self.published.struct)
+        columns.tail = addressof(self.tail.struct)
+        columns.moved_nodes, columns.moved_tags = map(INT32.address, (self.moved_nodes, self.moved_tags))
+        return columns
 
 
 # ---------------------------------------------------------------- fusion (`fusion.c`)
 
 SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 
-_fuse = function(LIBRARY, "fuse", c_int64, P, N, D, D, D, P, P, P, P, P)
-_missing = function(KEEPING_GIL, "missing", c_int64, P, N, P, N, P)
+_fuse = function(LIBRARY, "fuse", c_int64, P, N, D, D, D, INT64, FLOAT64, FLOAT64, INT64, FLOAT64)
+_missing = function(KEEPING_GIL, "missing", c_int64, INT64, N, INT64, N, INT64)
 _common = function(KEEPING_GIL, "common", c_int64, P, N, P, N)
-_values = function(KEEPING_GIL, "values", None, P, N, P, N, P, N)
+_values = function(KEEPING_GIL, "values", None, P, N, INT64, N, FLOAT64, N)
 _NO_IDS: Final = np.empty(0, np.int64)
 
 
@@ -305,16 +293,10 @@ def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: 
     """Add up what the lists say of each item. `average`: cosine of the store; below -1 if unknown."""
     given: Any = (List * len(lists))(*map(in_kernel, lists))
     room = sum([len(one.hits.ids) + (0 if one.more is None else len(one.more.ids)) for one in lists])
-    numbers, floats = np.empty(2 * room, np.int64), np.empty(3 * room)
-    start, column = cast("tuple[int, int]", tuple(addresses((numbers, INT64), (floats, FLOAT64))))
-    step = room * floats.itemsize
-    found = _fuse(
-        given, len(lists), average, below_share, grid, start, column, column + step, start + step, column + 2 * step
-    )
-    if found < 0:
-        raise failure(found)
-    hits = Hits(numbers[room : room + found], floats[2 * room : 2 * room + found])
-    return Fused(hits, given, numbers[:room], floats[:room], floats[room : 2 * room])
+    ids, distinct = np.empty((2, room), np.int64)
+    scores, values, totals = np.empty((3, room))
+    count = _fuse(given, len(lists), average, below_share, grid, ids, scores, values, distinct, totals)
+    return Fused(Hits(distinct[:count], totals[:count]), given, ids, scores, values)
 
 
 def in_kernel(one: FusionList) -> tuple[int | float | None, ...]:
@@ -331,27 +313,21 @@ def addresses_of(hits: Hits) -> tuple[int | None, int | None]:
     """The addresses of both arrays, which are remembered."""
     if len(hits.ids) != len(hits.scores):
         raise ValueError(f"there are {len(hits.scores)} scores of {len(hits.ids)} ids")
-    ids, scores = addresses((hits.ids, INT64), (hits.scores, FLOAT64))
-    hits.addresses = ids, scores
-    return ids, scores
+    hits.addresses = both = INT64.address(hits.ids), FLOAT64.address(hits.scores)
+    return both
 
 
 def missing(ids: Ints, known: Ints) -> Ints:
     """Return the distinct ids that are not among the known ones, in the order in which they occur."""
-    found = np.empty(len(ids), np.int64)
-    given, listed, target = addresses((ids, INT64), (known, INT64), (found, INT64))
-    if (count := _missing(given, len(ids), listed, len(known), target)) < 0:
-        raise failure(count)
-    return found[:count]
+    unknown = np.empty(len(ids), np.int64)
+    return unknown[: _missing(ids, len(ids), known, len(known), unknown)]
 
 
 def common(one: Hits, other: Hits) -> int:
     """Return how many ids are in both lists."""
     ids, _ = one.addresses or addresses_of(one)
     others, _ = other.addresses or addresses_of(other)
-    if (count := _common(ids, len(one.ids), others, len(other.ids))) < 0:
-        raise failure(count)
-    return count
+    return _common(ids, len(one.ids), others, len(other.ids))
 
 
 class _Column(Structure):
@@ -367,10 +343,9 @@ def values_of(wanted: Ints, tables: Sequence[Sequence[Hits]]) -> list[list[float
         for table, parts in enumerate(tables)
         for hits in parts
     ]
-    found = np.empty((len(tables), len(wanted)))
-    asked, target = addresses((wanted, INT64), (found, FLOAT64))
-    _values((_Column * len(columns))(*columns), len(columns), asked, len(wanted), target, len(tables))
-    return found.tolist()
+    numbers = np.empty((len(tables), len(wanted)))
+    _values((_Column * len(columns))(*columns), len(columns), wanted, len(wanted), numbers, len(tables))
+    return numbers.tolist()
 
 
 # ---------------------------------------------------------------- expansion (`expansion.c`)
@@ -447,15 +422,14 @@ def expand(
     room = PARTS * (len(texts[0].hits.ids) + len(texts[1].hits.ids) + len(listed) + 2 * limit)
     numbers, floats = np.empty(_RESULTS * room, np.int64), np.empty(_RESULTS * room)
     starts, strengths = array("q", named), array("d", named.values())
-    passing, known, first, column = addresses((allowed, INT64), (listed, INT64), (numbers, INT64), (floats, FLOAT64))
     given: Any = _Expansion(
         (in_kernel(texts[0]), in_kernel(texts[1])), *scale, starts.buffer_info()[0], strengths.buffer_info()[0],
-        len(named), *rules, nearness is not None, nearness or _NO_WALK, shares, passing,
-        -1 if allowed is None else len(allowed), limit, known, len(listed),
-        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]), first, column, room,
+        len(named), *rules, nearness is not None, nearness or _NO_WALK, shares, INT64.address(allowed),
+        -1 if allowed is None else len(allowed), limit, INT64.address(listed), len(listed),
+        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]),
+        INT64.address(numbers), FLOAT64.address(floats), room,
     )  # fmt: skip
-    if (state := _expand(byref(given), byref(columns.struct))) < 0:
-        raise failure(state)
+    _expand(byref(given), byref(columns.struct))
     scored: list[Scores | None] = []
     for number, scorer in enumerate(scorers):
         ids, scores = (_SCORED + number) * room, (_SCORES + 2 * number) * room
