@@ -25,8 +25,8 @@ class SearchOption:
     """Text of `--help` and the reference; `{retrievers}` is replaced by their names."""
     default: str = "`None`"
     """Default in the reference."""
-    flag: str | None = None
-    """Option of the command line; None if no single option sets it."""
+    flag: str | None = ""
+    """Option of the command line; --NAME if empty, None if no single option sets it."""
     metavar: str = ""
     spelled: str = ""
     """Form on the command line in the reference; empty: the flag with its value."""
@@ -37,7 +37,7 @@ class SearchOption:
     least: float | None = None
     most: float | None = None
     argument: str | None = None
-    """Argument of the search tools; None if they have none."""
+    """Argument of the search tools: the name, if there is `advice`; None if they have none."""
     advice: str = ""
     """Description of the argument for language models."""
     listed: bool = True
@@ -46,6 +46,12 @@ class SearchOption:
     """Whether `Memory.why` also takes the option."""
     setting: bool = False
     """Whether a setting of the same name is its default."""
+
+    def __post_init__(self) -> None:
+        if self.flag == "":
+            object.__setattr__(self, "flag", f"--{self.name.replace('_', '-')}")
+        if self.advice and self.argument is None:
+            object.__setattr__(self, "argument", self.name)
 
     @property
     def described(self) -> str:
@@ -62,7 +68,6 @@ _TABLE: Final = (
         "vector",
         "vector",
         "A list of numbers (as JSON), instead of a vector made from the text.",
-        flag="--vector",
         metavar="FILE",
         argument="query_embedding",
         advice="The vector to use instead of one made from the text.",
@@ -77,7 +82,6 @@ _TABLE: Final = (
         metavar="N",
         least=1,
         most=limits.TOP_K,
-        argument="top_k",
         advice=f"Default: the preset's, {PRESETS['auto'].top_k} for auto.",
         setting=True,
     ),
@@ -86,10 +90,8 @@ _TABLE: Final = (
         "text",
         "Which retrievers run, and how their rankings are combined.",
         "the setting `preset`: `auto`",
-        flag="--preset",
         metavar="P",
         choices=tuple(PRESETS),
-        argument="preset",
         advice="Leave out unless told.",
         explains=True,
         setting=True,
@@ -99,10 +101,8 @@ _TABLE: Final = (
         "text",
         "How rankings are combined.",
         "the preset's",
-        flag="--fusion",
         metavar="F",
         choices=get_args(FusionName),
-        argument="fusion",
         advice="Leave out unless told.",
         explains=True,
     ),
@@ -111,9 +111,7 @@ _TABLE: Final = (
         "weights",
         "Such as semantic=0.7,keyword=0.3: weights of {retrievers} that sum to 1.",
         "the preset's",
-        flag="--weights",
         metavar="W",
-        argument="weights",
         advice="Of {retrievers}; their sum is 1. Leave out unless told.",
         explains=True,
     ),
@@ -122,11 +120,9 @@ _TABLE: Final = (
         "number",
         "Preset memories only: vectors and tags by rrf; 1 is vectors only, 0 is tags only.",
         "adaptive",
-        flag="--alpha",
         metavar="A",
         least=0,
         most=1,
-        argument="alpha",
         advice="Preset memories only: 1 is vectors only, 0 is tags only.",
         listed=False,
         explains=True,
@@ -136,7 +132,6 @@ _TABLE: Final = (
         "number",
         "How much age lowers a score: 0 is not at all, 1 multiplies it by the age.",
         "the preset's: none, except in `memories`",
-        flag="--recency",
         metavar="R",
         least=0,
         most=1,
@@ -147,9 +142,7 @@ _TABLE: Final = (
         "weights",
         f"Such as agent=0.8,import=0.5: factors from 0 to 1 of scores, by {', '.join(SOURCES)}.",
         "1 for all",
-        flag="--source-weights",
         metavar="W",
-        argument="source_weights",
         advice=f"Factors from 0 to 1 of scores, by {', '.join(SOURCES)}. Leave out unless told.",
         listed=False,
         explains=True,
@@ -159,11 +152,9 @@ _TABLE: Final = (
         "text",
         f"Let a model that reads query and text together reorder the best results: {RERANKERS}.",
         "the setting `rerank`: `off`",
-        flag="--rerank",
         metavar="M",
         accepts=is_rerank,
         wanted=RERANKERS,
-        argument="rerank",
         advice="off, auto or the name of a reranking model. Leave out unless told.",
         listed=False,
         explains=True,
@@ -174,10 +165,8 @@ _TABLE: Final = (
         "text",
         "What a time in the query does (last week, im März): prefer items from then, or show no others.",
         "the setting `time`: `boost`",
-        flag="--time",
         metavar="T",
         choices=TIME_MODES,
-        argument="time",
         advice="What a time named in the query does. Default: boost.",
         listed=False,
         explains=True,
@@ -187,7 +176,6 @@ _TABLE: Final = (
         "only",
         "names",
         "Run these retrievers only, of {retrievers}.",
-        flag="--only",
         metavar="R[,R]",
     ),
     SearchOption(
@@ -196,9 +184,9 @@ _TABLE: Final = (
         "The constant of rrf.",
         "60",
         least=1,
-        argument="k",
         advice="The constant of reciprocal rank fusion.",
         listed=False,
+        flag=None,
     ),
     SearchOption(
         "filters",
@@ -206,13 +194,13 @@ _TABLE: Final = (
         "`Filters`, or a condition of the [grammar](#filter-grammar) as a mapping or as text.",
         spelled="--tag, --where ...",
         explains=True,
+        flag=None,
     ),
     SearchOption(
         "per_source",
         "whole",
         "At most this many results per file; items without a path are not limited.",
         "2 in `auto`, else no limit",
-        flag="--per-source",
         metavar="N",
         least=1,
     ),
@@ -220,11 +208,9 @@ _TABLE: Final = (
         "min_confidence",
         "number",
         "Leave out results with a lower confidence, 0 to 1.",
-        flag="--min-confidence",
         metavar="C",
         least=0,
         most=1,
-        argument="min_confidence",
         advice="Drop results below this.",
     ),
     SearchOption(
@@ -232,10 +218,8 @@ _TABLE: Final = (
         "text",
         "Leave out results that most likely do not answer, compared with the best one.",
         "`off`; `auto` in search tools and hooks",
-        flag="--cut",
         metavar="C",
         choices=CUTS,
-        argument="cut",
         advice="off: also show results that most likely do not answer.",
         listed=False,
     ),
@@ -244,8 +228,6 @@ _TABLE: Final = (
         "flag",
         "Show how each score came about.",
         "`False`",
-        flag="--explain",
-        argument="explain",
         advice="Adds every field and how each score came about.",
     ),
     SearchOption(
@@ -254,6 +236,7 @@ _TABLE: Final = (
         "Also return what every retriever listed, in `SearchResponse.candidates`, for trying other weights.",
         "`False`",
         spelled="",
+        flag=None,
     ),
     SearchOption(
         "namespaces",
@@ -261,23 +244,20 @@ _TABLE: Final = (
         "Search several namespaces apart, and merge their results.",
         "the one that was opened",
         spelled="--namespace A,B",
+        flag=None,
     ),
     SearchOption(
         "history",
         "flag",
         "Also find superseded values and earlier versions.",
         "`False`",
-        flag="--history",
-        argument="history",
         advice="Also superseded values.",
     ),
     SearchOption(
         "as_of",
         "text",
         "Find what was believed at this ISO date (its end) or time.",
-        flag="--as-of",
         metavar="TIME",
-        argument="as_of",
         advice="What was believed at this ISO date or time.",
     ),
 )

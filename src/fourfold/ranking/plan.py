@@ -354,139 +354,113 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
     check_text(request.text)
     if request.alpha is not None:
         _check_alpha_of(request, request.alpha)
-    fusion = _fusion(request, preset, settings)
+    planning = _Planning(request, preset, settings, facts, _fusion(request, preset, settings))
     query_type, matched = _route(request.text, preset, settings)
-    default = _default_weights(request, preset, settings, facts, fusion, query_type)
-    weights = _weights(request, preset, settings, default)
-    retrievers = _retrievers(request, preset, weights)
+    weights = planning.weights(query_type)
+    retrievers = planning.retrievers(weights)
     return Plan(
         preset=preset.name,
         retrievers=retrievers,
-        fusion=fusion,
+        fusion=planning.fusion,
         k=_count("k", request.k, preset.k),
-        top_k=_count("top_k", request.top_k, _default_top_k(preset, settings), limits.TOP_K),
+        top_k=_count(
+            "top_k", request.top_k, settings.wiki_top_k if preset.name == "wiki" else preset.top_k, limits.TOP_K
+        ),
         weights=None if weights is None else {name: weights[name] for name in retrievers},
-        fixed=_fixed(preset, facts, retrievers) if weights is None else None,
-        recency=_recency(request, preset, settings, fusion),
+        fixed=planning.fixed(retrievers) if weights is None else None,
+        recency=_recency(request, preset, settings, planning.fusion),
         query_type=query_type,
         matched_keywords=matched,
-        if_related=_if_related(request, preset, settings, facts, fusion, retrievers) if not matched else None,
-        expand=_expands(request, fusion, retrievers),
+        if_related=None if matched else planning.if_related(retrievers),
+        expand=_expands(request, planning.fusion, retrievers),
         rerank=None if request.rerank == OFF else checked_rerank(request.rerank),
         tuning=tuning,
         source_weights=None if request.source_weights is None else checked_source_weights(request.source_weights),
     )
 
 
-# ---------------------------------------------------------------- weights
+@value
+class _Planning:
+    """Retrievers and weights of one plan."""
+
+    request: PlanRequest
+    preset: Preset
+    settings: PlanSettings
+    facts: StoreFacts
+    fusion: FusionName
+
+    def weights(self, query_type: QueryType) -> Mapping[str, float] | None:
+        """The caller's weights, else the preset's for the retrievers in `only`; None: `auto` chooses per query."""
+        request, default = self.request, self._default_weights(query_type)
+        if request.weights is not None:
+            if self.preset.name in ("insights", "auto") and (request.only is None or "graph" in request.only):
+                return complete_pair(request.weights, self.settings.insights_weights["graph"])
+            return check_weights(request.weights)
+        if request.only is None:
+            return default
+        kept = _kept(request.only, self.preset)
+        if len(kept) == 1:
+            return {kept[0]: 1.0}
+        if default is None or set(kept) == set(self.preset.retrievers):
+            return default
+        return scaled_to_one(default, kept)
+
+    def _default_weights(self, query_type: QueryType) -> Mapping[str, float] | None:
+        preset, settings = self.preset, self.settings
+        match preset.name:
+            case "insights":
+                relational = query_type == "relational"
+                return settings.routing.relational_weights if relational else settings.insights_weights
+            case "wiki":
+                return settings.wiki_weights
+            case "memories":
+                alpha = _alpha(self.request, settings)
+                if alpha is not None:
+                    return alpha_weights(alpha)
+                return None if self.fusion == "auto" else self._adaptive_weights()
+            case "auto":
+                if self.fusion == "auto":
+                    return None
+                names = preset.retrievers if self.request.only is None else _kept(self.request.only, preset)
+                return {name: 1 / len(names) for name in names}
+            case _:
+                by_scores = self.fusion != "rrf" and preset.score_weights is not None
+                return preset.score_weights if by_scores else preset.weights
+
+    def _adaptive_weights(self) -> dict[str, float]:
+        """Weights of vectors and tags for the size of the store."""
+        return alpha_weights(adaptive_alpha(self.facts.items), self.facts.matching_tags)
+
+    def fixed(self, retrievers: Collection[str]) -> dict[str, float] | None:
+        """Weights of vectors and tags set by alpha while `auto` chooses the others."""
+        if self.preset.name != "memories":
+            return None
+        return {name: weight for name, weight in self._adaptive_weights().items() if name in retrievers} or None
+
+    def if_related(self, retrievers: Collection[str]) -> Mapping[str, float] | None:
+        """Weights for a question whose subject has relations; None if routing does not apply."""
+        if self.preset.routing == "off" or "graph" not in retrievers or not asks_for_another(self.request.text):
+            return None
+        relational = self.weights("relational")
+        return {} if relational is None else {name: relational[name] for name in retrievers}
+
+    def retrievers(self, weights: Mapping[str, float] | None) -> tuple[str, ...]:
+        """The retrievers in `only` that have a weight."""
+        only, preset = self.request.only, self.preset
+        if only is None and weights is None:
+            return preset.retrievers
+        allowed = tuple(RETRIEVERS) if only is None else _names(only)
+        if weights is None:
+            return tuple(name for name in preset.retrievers if name in allowed)
+        planned: tuple[str, ...] = tuple(name for name in allowed if weights.get(name, 0.0) > 0)
+        if not planned:
+            raise InvalidQuery(f"no weight is given for {' or '.join(allowed)}", "Give a weight, or leave `only` out")
+        return planned
 
 
-def _weights(
-    request: PlanRequest, preset: Preset, settings: PlanSettings, default: Mapping[str, float] | None
-) -> Mapping[str, float] | None:
-    """The caller's weights, else the preset's for the retrievers in `only`; None: `auto` chooses per query."""
-    if request.weights is not None:
-        return _callers_weights(request, request.weights, preset, settings)
-    if request.only is None:
-        return default
-    kept = _kept(request.only, preset)
-    if len(kept) == 1:
-        return {kept[0]: 1.0}
-    if default is None or set(kept) == set(preset.retrievers):
-        return default
-    return scaled_to_one(default, kept)
-
-
-def _callers_weights(
-    request: PlanRequest, weights: Mapping[str, float], preset: Preset, settings: PlanSettings
-) -> dict[str, float]:
-    """A pair of just semantic and keyword is completed where the preset has a graph that the caller did not exclude."""
-    if preset.name in ("insights", "auto") and (request.only is None or "graph" in request.only):
-        return complete_pair(weights, settings.insights_weights["graph"])
-    return check_weights(weights)
-
-
-def _default_weights(
-    request: PlanRequest,
-    preset: Preset,
-    settings: PlanSettings,
-    facts: StoreFacts,
-    fusion: FusionName,
-    query_type: QueryType,
-) -> Mapping[str, float] | None:
-    match preset.name:
-        case "insights":
-            relational = query_type == "relational"
-            return settings.routing.relational_weights if relational else settings.insights_weights
-        case "wiki":
-            return settings.wiki_weights
-        case "memories":
-            return _memories_weights(_given_alpha(request, settings), facts, fusion)
-        case "auto":
-            return None if fusion == "auto" else _equal_weights(request, preset)
-        case _:
-            by_scores = fusion != "rrf" and preset.score_weights is not None
-            return preset.score_weights if by_scores else preset.weights
-
-
-def _given_alpha(request: PlanRequest, settings: PlanSettings) -> float | None:
+def _alpha(request: PlanRequest, settings: PlanSettings) -> float | None:
     """The alpha of the request, else of the environment; None: adaptive."""
     return settings.memories_alpha if request.alpha is None else request.alpha
-
-
-def _memories_weights(alpha: float | None, facts: StoreFacts, fusion: FusionName) -> dict[str, float] | None:
-    """Weights of vectors and tags; None: `auto` also weighs keyword and graph."""
-    if alpha is not None:
-        return alpha_weights(alpha)
-    return None if fusion == "auto" else _adaptive_weights(facts)
-
-
-def _adaptive_weights(facts: StoreFacts) -> dict[str, float]:
-    return alpha_weights(adaptive_alpha(facts.items), facts.matching_tags)
-
-
-def _fixed(preset: Preset, facts: StoreFacts, retrievers: Collection[str]) -> dict[str, float] | None:
-    """Weights of vectors and tags set by alpha while `auto` chooses the others."""
-    if preset.name != "memories":
-        return None
-    return {name: weight for name, weight in _adaptive_weights(facts).items() if name in retrievers} or None
-
-
-def _equal_weights(request: PlanRequest, preset: Preset) -> dict[str, float]:
-    names = preset.retrievers if request.only is None else _kept(request.only, preset)
-    return {name: 1 / len(names) for name in names}
-
-
-def _if_related(
-    request: PlanRequest,
-    preset: Preset,
-    settings: PlanSettings,
-    facts: StoreFacts,
-    fusion: FusionName,
-    retrievers: Collection[str],
-) -> Mapping[str, float] | None:
-    """Weights for a question whose subject has relations; None if routing does not apply."""
-    if preset.routing == "off" or "graph" not in retrievers or not asks_for_another(request.text):
-        return None
-    default = _default_weights(request, preset, settings, facts, fusion, "relational")
-    relational = _weights(request, preset, settings, default)
-    return {} if relational is None else {name: relational[name] for name in retrievers}
-
-
-# ---------------------------------------------------------------- retrievers
-
-
-def _retrievers(request: PlanRequest, preset: Preset, weights: Mapping[str, float] | None) -> tuple[str, ...]:
-    """The retrievers in `only` that have a weight."""
-    if request.only is None and weights is None:
-        return tuple(RETRIEVERS) if preset.uses is None else preset.uses
-    allowed = tuple(RETRIEVERS) if request.only is None else _names(request.only)
-    if weights is None:
-        return tuple(name for name in preset.retrievers if name in allowed)
-    planned: tuple[str, ...] = tuple(name for name in allowed if weights.get(name, 0.0) > 0)
-    if not planned:
-        raise InvalidQuery(f"no weight is given for {' or '.join(allowed)}", "Give a weight, or leave `only` out")
-    return planned
 
 
 def _kept(only: Collection[str], preset: Preset) -> tuple[str, ...]:
@@ -541,7 +515,7 @@ def _check_alpha_of(request: PlanRequest, alpha: float) -> None:
 def _fusion(request: PlanRequest, preset: Preset, settings: PlanSettings) -> FusionName:
     """The fusion of the request, else of the preset; an explicit alpha implies `rrf` of vectors and tags."""
     if request.fusion is None:
-        by_alpha = preset.name == "memories" and _given_alpha(request, settings) is not None
+        by_alpha = preset.name == "memories" and _alpha(request, settings) is not None
         return "rrf" if by_alpha else preset.fusion
     if request.fusion not in get_args(FusionName):
         raise InvalidQuery(f"unknown fusion {request.fusion!r}", f"The fusions are {', '.join(get_args(FusionName))}")
@@ -564,10 +538,6 @@ def _recency(request: PlanRequest, preset: Preset, settings: PlanSettings, fusio
     else:
         recency = replace(settings.memories_recency, strength=float(strength))
     return None if recency is None or recency.decay == 0 or recency.strength == 0 else recency
-
-
-def _default_top_k(preset: Preset, settings: PlanSettings) -> int:
-    return settings.wiki_top_k if preset.name == "wiki" else preset.top_k
 
 
 def _count(name: str, value: object, default: int, most: int | None = None) -> int:
