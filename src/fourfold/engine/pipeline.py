@@ -91,7 +91,7 @@ class Found:
     def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
         return Numbers(
-            tuple([hits_of(table[retriever]) for table in (self.scores, self.rankings) if retriever in table])
+            tuple([columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table])
         )
 
 
@@ -147,49 +147,36 @@ class Pipeline:
         `notes` and `timings_ms`: of steps before this one.
         """
         progress = _Progress(degraded=list(degraded), timings_ms=dict(timings_ms or {}))
-        lost = {failure.retriever for failure in degraded}
-        wanted = [name for name in plan.retrievers if name in self._retrievers and name not in lost]
-        self._all(progress, self._searches(query, wanted, progress))
-        if not progress.rankings:
-            raise progress.fatal or SearchFailed(
-                _reasons(progress.degraded), "Fix what the message names, and try again"
-            )
-        progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
-        if progress.rankings.get("graph", _SILENT).answers:
+        self._search_all(query, plan, progress)
+        rankings = progress.rankings
+        graph, words = rankings.get("graph", _SILENT), rankings.get("keyword", _SILENT)
+        if graph.answers:
             plan = routed(plan)
-        coverage = progress.rankings.get("keyword", _SILENT).evidence
-        scores = dict[str, Ranking]()
-        inputs = _auto_inputs(plan, progress.rankings) if plan.fusion == "auto" else None
-        if inputs is not None:
-            expanded = self._expand(query, plan, progress, inputs) if plan.expand else None
-            unlisted = self._unlisted(progress.rankings) if expanded is None else expanded.unlisted
-            scores = self._true_scores(query, unlisted, progress) if unlisted else scores
-            scores |= {} if expanded is None else expanded.scores
-            if "keyword" in scores:
-                coverage = _united(coverage, scores["keyword"].evidence)
+        inputs = _auto_inputs(plan, rankings) if plan.fusion == "auto" else None
+        scores = {} if inputs is None else self._unlisted_scores(query, plan, progress, inputs)
+        coverage = _united(words.evidence, scores["keyword"].evidence) if "keyword" in scores else words.evidence
         started = time.perf_counter()
-        lists = {name: hits_of(ranking) for name, ranking in progress.rankings.items()}
+        lists = {name: columns(ranking.hits) for name, ranking in rankings.items()}
         if inputs is not None:
-            unlisted = {name: hits_of(ranking) for name, ranking in scores.items()}
+            unlisted = {name: columns(ranking.hits) for name, ranking in scores.items()}
             fusion = fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
         else:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
-        if (graph := progress.rankings.get("graph")) is not None and fusion.weights["graph"] > 0:
+        if fusion.weights["graph"] > 0:
             fusion = with_answers(held_back(fusion, graph.linked), graph.answers)
         both = all(name in lists for name in TEXTS)
-        overlap = common(*[lists[name] for name in TEXTS]) if both else 0
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         return Found(
-            progress.rankings,
+            rankings,
             scores,
             fusion,
             coverage,
             degraded=tuple(progress.degraded),
-            notes=(*[note for ranking in progress.rankings.values() for note in ranking.notes], *notes),
+            notes=(*[note for ranking in rankings.values() for note in ranking.notes], *notes),
             timings_ms=progress.timings_ms,
             plan=plan,
-            overlap=overlap,
+            overlap=common(*[lists[name] for name in TEXTS]) if both else 0,
         )
 
     def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
@@ -200,6 +187,25 @@ class Pipeline:
         return {name: ranking.scores[item] for name, ranking in progress.rankings.items() if item in ranking.scores}
 
     # ------------------------------------------------------------ stages
+
+    def _search_all(self, query: Query, plan: Plan, progress: _Progress) -> None:
+        """The lists of the planned retrievers, in the order of the plan; SearchFailed if none could answer."""
+        lost = {failure.retriever for failure in progress.degraded}
+        wanted = [name for name in plan.retrievers if name in self._retrievers and name not in lost]
+        self._all(progress, self._searches(query, wanted, progress))
+        if not progress.rankings:
+            raise progress.fatal or SearchFailed(
+                _reasons(progress.degraded), "Fix what the message names, and try again"
+            )
+        progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
+
+    def _unlisted_scores(self, query: Query, plan: Plan, progress: _Progress, inputs: AutoInputs) -> dict[str, Ranking]:
+        """Expands from the best hits, if planned; then the scores of each retriever for what only others listed."""
+        expanded = self._expand(query, plan, progress, inputs) if plan.expand else None
+        if expanded is None:
+            return self._true_scores(query, self._unlisted(progress.rankings), progress)
+        scores = self._true_scores(query, expanded.unlisted, progress) if expanded.unlisted else {}
+        return {**scores, **expanded.scores}
 
     def _searches(self, query: Query, names: Sequence[str], progress: _Progress) -> dict[str, Call]:
         """The search of each retriever. One that can run beside the others is started, and waited for last."""
@@ -226,7 +232,7 @@ class Pipeline:
 
     def _unlisted(self, rankings: Mapping[str, Ranking]) -> dict[str, Ints]:
         """For each retriever that can score, the ids that only others listed."""
-        listed = {name: hits_of(ranking).ids for name, ranking in rankings.items()}
+        listed = {name: columns(ranking.hits).ids for name, ranking in rankings.items()}
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
         every = np.concatenate(list(listed.values()))
         return {name: missing(every, listed[name]) for name in able}
@@ -257,11 +263,11 @@ class Pipeline:
         if not able:
             return None
         named = rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
-        texts = {name: hits_of(rankings[name]) for name in TEXTS if name in rankings}
+        texts = {name: columns(rankings[name].hits) for name in TEXTS if name in rankings}
         if self._expand_at_once is not None and len(named) <= MOST_NAMED:
             failures = len(progress.degraded)
             factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
-            others = [hits_of(ranking).ids for name, ranking in rankings.items() if name not in texts]
+            others = [columns(ranking.hits).ids for name, ranking in rankings.items() if name not in texts]
             expansion = plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
             at_once = partial(self._expand_at_once, expansion, query.filters)
             found = self._attempt(progress, next(iter(able)), at_once)
@@ -353,11 +359,6 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     except Exception as error:  # noqa: BLE001  an injected retriever raises anything; `degraded` names it
         found = error
     return found, (time.perf_counter() - started) * 1000
-
-
-def hits_of(ranking: Ranking) -> Hits:
-    """The hits as columns; retrievers from outside list objects."""
-    return ranking.hits if isinstance(ranking.hits, Hits) else columns(ranking.hits)
 
 
 def highest(numbers: Mapping[int, float]) -> float | None:

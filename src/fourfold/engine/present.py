@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
 from fourfold.engine.confidence import Judge
-from fourfold.engine.pipeline import Found, hits_of
+from fourfold.engine.pipeline import Found
 from fourfold.engine.scope import CURRENT, View, happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
 from fourfold.limits import VERSIONS, WINDOWS
 from fourfold.model import Filters, Item, Json
 from fourfold.ranking.factors import TimeMode, explained, recency_factor, source_weight, window_factor
-from fourfold.ranking.fusion import NO_HITS, Fusion, with_factors
+from fourfold.ranking.fusion import NO_HITS, Fusion, columns, with_factors
 from fourfold.ranking.plan import PRESETS
 from fourfold.retrieval import (
     Candidates,
@@ -161,7 +161,7 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
 
 def _results(found: Found, order: Ordered, options: ResultOptions, judge: Judge, text: str, part: Hits) -> list[Result]:
     graph = found.rankings.get("graph", _SILENT)
-    connected = found.fusion.listed("graph") if len(hits_of(graph).ids) else frozenset[int]()
+    connected = found.fusion.listed("graph") if len(columns(graph.hits).ids) else frozenset[int]()
     lines = Lines(found.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
     made: list[Result] = []
@@ -249,7 +249,7 @@ def response(
         applied_weights=found.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(hits_of(ranking).ids) for name, ranking in found.rankings.items()},
+        counts={name: len(columns(ranking.hits).ids) for name, ranking in found.rankings.items()},
         overlap=found.overlap,
         degraded=(*found.degraded, *_lacking(found, items)),
         notes=found.notes,

@@ -299,8 +299,8 @@ ANSWER_SHARE: Final = 1.01
 
 def with_answers(fusion: Fusion, answers: Mapping[int, float]) -> Fusion:
     """Add ANSWER_SHARE of the best score, times their share, to the scores of items that a query asks for."""
-    highest = max(fusion.scores.values(), default=0.0)
-    if not answers or highest <= 0:
+    highest = max(fusion.scores.values(), default=0.0) if answers else 0.0
+    if highest <= 0:
         return fusion
     raw, weight = ranked(answers, len(answers)), ANSWER_SHARE * highest
     grid = grid_for(highest + weight)
