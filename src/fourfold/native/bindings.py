@@ -73,10 +73,14 @@ class ArrayOf:
             return addressof(_from_buffer(array))
         return array.__array_interface__["data"][0]  # five times slower
 
-    def from_param(self, array: NDArray[Any] | None) -> c_void_p | None:
+    def from_param(self, array: NDArray[Any] | None) -> Any:
         """Called by ctypes for each argument of this type."""
-        address = self.address(array)
-        return None if address is None else c_void_p(address)
+        if array is None or not array.size:
+            return None
+        flags = array.flags
+        if array.dtype == self.kind and flags.c_contiguous and flags.writeable:
+            return byref(_from_buffer(array))
+        return c_void_p(self.address(array))
 
 
 _from_buffer: Callable[[Any], c_char] = c_char.from_buffer
