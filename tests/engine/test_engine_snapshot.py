@@ -11,7 +11,7 @@ import pytest
 from engine_support import NOTES, Opener, WordEmbedder, texts
 
 from fourfold.engine import search as searching
-from fourfold.engine.pipeline import Found
+from fourfold.engine.pipeline import Outcome
 from fourfold.engine.retrievers import FACTORIES, KeywordRetriever
 from fourfold.errors import InvalidVector
 from fourfold.memory import Memory
@@ -136,7 +136,7 @@ def test_a_stage_that_waits_does_not_run_the_search_twice(office: Memory, monkey
             searched.append(query.text)
             return super().search(query, limit)
 
-    def waiting(snapshot: Snapshot, query: Query, found: Found) -> Found:
+    def waiting(snapshot: Snapshot, query: Query, found: Outcome) -> Outcome:
         answered = threading.Event()
         threading.Timer(0.02, answered.set).start()
         assert answered.wait(60)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from fourfold.engine.pipeline import Found
+from fourfold.engine.pipeline import Outcome
 from fourfold.native.rankings import values_of
 from fourfold.ranking.fusion import LEAST_SPREAD, NO_HITS
 from fourfold.ranking.retrievers import RETRIEVERS
@@ -80,31 +80,31 @@ CoverageOf = Callable[[Sequence[int]], Mapping[int, float]]
 class Judge:
     """What is known about the results of one search."""
 
-    def __init__(self, found: Found, first: int | None, unnamed: CoverageOf | None = None) -> None:
+    def __init__(self, outcome: Outcome, first: int | None, unnamed: CoverageOf | None = None) -> None:
         """`first`: the first result. `unnamed`: the coverage of the words that are in no name, if they count alone."""
         none = Ranking(NO_HITS)
-        graph, semantic = found.rankings.get("graph", none), found.rankings.get("semantic", none)
-        self._tags, self._named, self._asked = found.rankings.get("tags", none).evidence, graph.related, graph.answers
-        self._cosines, self._coverage, self._unnamed = found.raw("semantic"), found.coverage, unnamed
-        self._searched_words = "keyword" in found.rankings
+        graph, semantic = outcome.rankings.get("graph", none), outcome.rankings.get("semantic", none)
+        self._tags, self._named, self._asked = outcome.rankings.get("tags", none).evidence, graph.related, graph.answers
+        self._cosines, self._coverage, self._unnamed = outcome.raw("semantic"), outcome.coverage, unnamed
+        self._searched_words = "keyword" in outcome.rankings
         self._average = 0.0 if semantic.background is None else semantic.background.mean
         self._span = max(1 - self._average, LEAST_SPREAD)
         self._nearest, self._most_words = _best_two(self._cosines), _best_two(self._coverage)
-        self._others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
+        self._others = [(spec.log_odds, outcome.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
         self._first = first
 
     def confidences(self, ids: Ints) -> list[float]:
         """The estimated probability of each item that it answers."""
-        found: list[float] = []
+        estimates: list[float] = []
         for item, cosine, evidence in self.evidence(ids):
             added = self._added(item) if self._others else 0.0
             if cosine is None:
-                found.append(confidence(evidence, WORDS, added))
+                estimates.append(confidence(evidence, WORDS, added))
             elif self._searched_words:
-                found.append(confidence(evidence, BOTH, added))
+                estimates.append(confidence(evidence, BOTH, added))
             else:
-                found.append(max(confidence(evidence, BOTH, added), confidence(evidence, VECTORS, added)))
-        return found
+                estimates.append(max(confidence(evidence, BOTH, added), confidence(evidence, VECTORS, added)))
+        return estimates
 
     def evidence(self, ids: Ints) -> list[tuple[int, float | None, Evidence]]:
         """Each item with its cosine and its evidence."""
@@ -136,10 +136,10 @@ def _numbers(ids: Ints, *tables: Mapping[int, float]) -> list[list[float | None]
     """The numbers of a few ids in each table; None for a missing one."""
     columns = [table.columns if isinstance(table, Numbers) else () for table in tables]
     return [
-        [None if math.isnan(number) else number for number in found]
+        [None if math.isnan(number) else number for number in numbers]
         if isinstance(table, Numbers)
         else [table.get(item) for item in ids.tolist()]
-        for table, found in zip(tables, values_of(ids, columns), strict=True)
+        for table, numbers in zip(tables, values_of(ids, columns), strict=True)
     ]
 
 

@@ -93,8 +93,8 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
     if len(_text(item)) > LONGEST_CHARACTERS:
         return []
     vector = snapshot.stored_vectors([item.id]).get(item.id)
-    found = snapshot.rows.get([id for id in _candidates(snapshot, item, vector, filters) if id != item.id])
-    same = [each for each in found.values() if say_the_same(item, each)]
+    candidates = snapshot.rows.get([id for id in _candidates(snapshot, item, vector, filters) if id != item.id])
+    same = [each for each in candidates.values() if say_the_same(item, each)]
     vectors = {} if vector is None else snapshot.stored_vectors([each.id for each in same])
     near = [Similar(each.id, shared_words(item, each), _cosine(vector, vectors.get(each.id))) for each in same]
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))
@@ -104,8 +104,8 @@ def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: 
     """Near-duplicates are among the nearest by vector; without one, among those that have its words."""
     if vector is None:
         return snapshot.words.having(_rare_words(_text(item)), _COMPARED, filters)
-    found = nearest(snapshot.vectors, vector, _NEAREST, filters)
-    return [hit.id for hit in found.hits if hit.score >= COSINE]
+    ranking = nearest(snapshot.vectors, vector, _NEAREST, filters)
+    return [hit.id for hit in ranking.hits if hit.score >= COSINE]
 
 
 def _rare_words(text: str) -> list[str]:
@@ -189,13 +189,13 @@ class Grouping:
 
     def groups(self, snapshot: Snapshot, limit: int) -> list[DuplicateGroup]:
         """The first groups, without items that are gone since they were read."""
-        found: list[DuplicateGroup] = []
+        groups: list[DuplicateGroup] = []
         for oldest, others in sorted(self._others.items())[:limit]:
             items = snapshot.rows.get([oldest, *(similar.id for similar in others)])
             kept = tuple((items[similar.id], similar) for similar in others if similar.id in items)
             if oldest in items and kept:
-                found.append(DuplicateGroup(items[oldest], kept))
-        return found
+                groups.append(DuplicateGroup(items[oldest], kept))
+        return groups
 
 
 def _digest(item: Item) -> bytes:

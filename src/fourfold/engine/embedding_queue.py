@@ -44,17 +44,17 @@ _PROBE = "a harmless text"
 RENEW = "fourfold embed renews them"
 
 
-def require_space(known: Space | None, model: EmbeddingModel) -> bool:
+def require_space(space: Space | None, model: EmbeddingModel) -> bool:
     """Whether a namespace's vectors, if any, are the model's; False for those of an earlier version.
 
     Raises SpaceMismatch if they come from another model.
     """
-    if known is not None and not embeds_in(model, known.fingerprint):
+    if space is not None and not embeds_in(model, space.fingerprint):
         raise SpaceMismatch(
-            f"the vectors here come from {known.fingerprint}, the embedder is {model.fingerprint}",
+            f"the vectors here come from {space.fingerprint}, the embedder is {model.fingerprint}",
             "Return to that embedder, or renew all vectors: fourfold reembed",
         )
-    return known is None or known.fingerprint == model.fingerprint
+    return space is None or space.fingerprint == model.fingerprint
 
 
 class EmbeddingQueue:
@@ -257,15 +257,15 @@ def unit_rows(rows: object, count: int, dimension: int | None) -> NDArray[np.flo
     import numpy as np
 
     try:
-        found = np.asarray(rows, np.float32)
+        matrix = np.asarray(rows, np.float32)
     except (TypeError, ValueError) as error:
         raise _no_vectors(f"something that is not a matrix of numbers ({error})") from error
-    if found.shape != (count, dimension):
-        raise _no_vectors(f"numbers of the shape {found.shape} instead of {(count, dimension)}")
-    if not np.isfinite(found).all():
+    if matrix.shape != (count, dimension):
+        raise _no_vectors(f"numbers of the shape {matrix.shape} instead of {(count, dimension)}")
+    if not np.isfinite(matrix).all():
         raise _no_vectors("NaN or infinite numbers")
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.where((np.abs(lengths - 1) < UNIT) | (lengths == 0), found, found / np.maximum(lengths, SMALLEST))
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.where((np.abs(lengths - 1) < UNIT) | (lengths == 0), matrix, matrix / np.maximum(lengths, SMALLEST))
 
 
 def _no_vectors(what: str) -> EmbedderUnavailable:

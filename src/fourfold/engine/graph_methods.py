@@ -114,10 +114,10 @@ class GraphMethods(OpenStore):
             return _removed(tx, tx.graph.remove_edge(edge.source, edge.relation, edge.target))
 
 
-def _removed(tx: Transaction, found: bool) -> bool:
-    if found:
+def _removed(tx: Transaction, existed: bool) -> bool:
+    if existed:
         keyed.done(tx)
-    return found
+    return existed
 
 
 def _node(name: str, label: str | None) -> tuple[str, str | None]:

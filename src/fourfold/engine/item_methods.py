@@ -107,10 +107,10 @@ class ItemMethods(OpenStore):
         if not drawn:
             return items
         with self._reading() as snapshot:
-            known: dict[int, Source | None] = {
+            sources: dict[int, Source | None] = {
                 raw: record.source for raw, record in snapshot.raw.get(sorted(drawn)).items()
             }
-        return [replace(item, source=_lowest(item, known)) if item.source_ids else item for item in items]
+        return [replace(item, source=_lowest(item, sources)) if item.source_ids else item for item in items]
 
     def _embed_now(self, ids: Sequence[int]) -> None:
         """Makes their vectors before anything else. If the model fails, the items stay stored and pending."""
@@ -131,8 +131,8 @@ class ItemMethods(OpenStore):
             check_dimension(len(vector), space.dimension)
         embedding.drop_earlier(self.namespace)
         with self._reading() as snapshot:
-            known = snapshot.space
-        if known != space:
+            present = snapshot.space
+        if present != space:
             with self._writing() as tx:
                 tx.vectors.set_space(space)
 
@@ -161,10 +161,10 @@ class ItemMethods(OpenStore):
         """Inside a transaction: the id of an item that is not superseded."""
         with self._reading() as snapshot:
             (number,) = self._numbers(snapshot, [item])
-            known = snapshot.rows.get([number]).get(number) if number and snapshot.hidden.superseded else None
+            stored = snapshot.rows.get([number]).get(number) if number and snapshot.hidden.superseded else None
         if not number:
             raise no_item(item)
-        if known is not None and known.superseded_at is not None:
+        if stored is not None and stored.superseded_at is not None:
             raise Conflict(f"item {number} is superseded", "Change the present one; history and undo show and restore")
         return number
 
@@ -185,10 +185,10 @@ class ItemMethods(OpenStore):
         if not rules.is_whole(before, 0) or not rules.is_whole(after, 0) or before + after > limits.TOP_K:
             raise InvalidQuery(f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours")
         with self._reading() as snapshot:
-            (found,) = self._items(snapshot, [item])
-            if found.path is None or found.chunk_index is None or found.key is not None:
-                return [found]
-            return snapshot.rows.chunks(found.path, found.chunk_index - before, found.chunk_index + after)
+            (chunk,) = self._items(snapshot, [item])
+            if chunk.path is None or chunk.chunk_index is None or chunk.key is not None:
+                return [chunk]
+            return snapshot.rows.chunks(chunk.path, chunk.chunk_index - before, chunk.chunk_index + after)
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
@@ -268,11 +268,11 @@ class ItemMethods(OpenStore):
         """Raw records by id; NotFound names the first that is missing."""
         wanted = _raw_ids(ids)
         with self._reading() as snapshot:
-            found = snapshot.raw.get(wanted)
+            records = snapshot.raw.get(wanted)
         for record in wanted:
-            if record not in found:
+            if record not in records:
                 raise no_raw(record)
-        return [found[record] for record in wanted]
+        return [records[record] for record in wanted]
 
     def list_raw(
         self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
@@ -298,12 +298,12 @@ class ItemMethods(OpenStore):
     def sources(self, item: int | str) -> list[RawRecord]:
         """The raw records that an item is drawn from, in the order of its `source_ids`."""
         with self._reading() as snapshot:
-            (found,) = self._items(snapshot, [item])
-            return self._sources(snapshot, found)
+            (stored,) = self._items(snapshot, [item])
+            return self._sources(snapshot, stored)
 
     def _sources(self, snapshot: Snapshot, item: Item) -> list[RawRecord]:
-        known = snapshot.raw.get(item.source_ids) if item.source_ids else {}
-        return [known[record] for record in item.source_ids if record in known]
+        records = snapshot.raw.get(item.source_ids) if item.source_ids else {}
+        return [records[record] for record in item.source_ids if record in records]
 
     # ------------------------------------------------------------ vectors and files
 
@@ -384,8 +384,8 @@ class ItemMethods(OpenStore):
         The latest is first. Of an item that states no fact, the last 20 versions are kept.
         """
         with self._reading() as snapshot:
-            (found,) = self._items(snapshot, [item])
-            return snapshot.rows.history(found.id)
+            (stored,) = self._items(snapshot, [item])
+            return snapshot.rows.history(stored.id)
 
     def undo(self, item: int | str, *, to: int | None = None, wait: bool = False, expected: Item | None = None) -> Item:
         """Takes the last change of an item back, or makes an older version the present one: `to`.
@@ -450,17 +450,17 @@ class ItemMethods(OpenStore):
         Its vector and its rare words have to agree; while it has no vector, nearly all words.
         """
         with self._reading() as snapshot:
-            (found,) = self._items(snapshot, [item])
-            return similar_items(snapshot, found, visible(snapshot, NO_FILTERS, now()))
+            (stored,) = self._items(snapshot, [item])
+            return similar_items(snapshot, stored, visible(snapshot, NO_FILTERS, now()))
 
     def duplicates(
         self, filters: GivenFilters | None = None, *, limit: int = 50, progress: Progress | None = None
     ) -> list[DuplicateGroup]:
         """Groups of items that say nearly the same, without those of files. Nothing is changed: see `merge`."""
         rules.check_page(limit, 0)
-        given = rules.checked_filters(filters)
+        checked = rules.checked_filters(filters)
         with self._reading() as snapshot:
-            shown = visible(snapshot, _without_files(given), now())
+            shown = visible(snapshot, _without_files(checked), now())
             ids = snapshot.rows.ids(shown)
         grouping = Grouping()
         for start in range(0, len(ids), _COMPARED_ITEMS):
@@ -488,8 +488,8 @@ def changed(expected: Item) -> Conflict:
     return Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
 
 
-def _lowest(item: NewItem, known: Mapping[int, Source | None]) -> Source | None:
-    sources: list[Source | None] = [item.source, *(known[raw] for raw in item.source_ids if raw in known)]
+def _lowest(item: NewItem, by_record: Mapping[int, Source | None]) -> Source | None:
+    sources: list[Source | None] = [item.source, *(by_record[raw] for raw in item.source_ids if raw in by_record)]
     return rules.least_trusted(sources)
 
 

@@ -53,8 +53,8 @@ def carrying_out(request: KeyedRequest) -> Generator[None]:
 def check(tx: Transaction) -> None:
     """Raises Repeated if the current request is recorded. Other writers wait, so it stays unrecorded otherwise."""
     request = _current.get()
-    if request is not None and (known := tx.requests.find(request.name)) is not None:
-        raise Repeated(*known)
+    if request is not None and (carried_out := tx.requests.find(request.name)) is not None:
+        raise Repeated(*carried_out)
 
 
 def done(tx: Transaction, outcome: Sequence[int] = ()) -> None:

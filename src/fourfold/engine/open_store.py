@@ -130,38 +130,35 @@ class OpenStore:
 
     def _numbers(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[int]:
         """Ids as numbers; 0, which no item has, for unknown keys and for numbers that no store could have given."""
-        keys = [_key(given) for given in ids if isinstance(given, str)]
-        known = snapshot.rows.find_keys(keys) if keys else {}
-        return [
-            known.get(_key(given), 0) if isinstance(given, str) else given if rules.is_whole(given, 1) else 0
-            for given in ids
-        ]
+        keys = [_key(id) for id in ids if isinstance(id, str)]
+        by_key = snapshot.rows.find_keys(keys) if keys else {}
+        return [by_key.get(_key(id), 0) if isinstance(id, str) else id if rules.is_whole(id, 1) else 0 for id in ids]
 
     def _items(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[Item]:
         """Items and versions by id, or items by "key:K"; NotFound names the first that is missing."""
         numbers = self._numbers(snapshot, ids)
-        found = snapshot.rows.get(numbers)
-        if missing := [number for number in numbers if number and number not in found]:
-            found = found | snapshot.rows.versions(missing)
-        for given, number in zip(ids, numbers, strict=True):
-            if number not in found:
-                raise no_item(given)
-        return [found[number] for number in numbers]
+        items = snapshot.rows.get(numbers)
+        if missing := [number for number in numbers if number and number not in items]:
+            items = items | snapshot.rows.versions(missing)
+        for id, number in zip(ids, numbers, strict=True):
+            if number not in items:
+                raise no_item(id)
+        return [items[number] for number in numbers]
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def no_item(given: int | str) -> NotFound:
-    return NotFound(f"no item {given}", "fourfold list shows what is stored")
+def no_item(id: int | str) -> NotFound:
+    return NotFound(f"no item {id}", "fourfold list shows what is stored")
 
 
-def _key(given: str) -> str:
-    if not given.startswith("key:"):
-        raise NotFound(f"{given!r} is not a valid id", "An id is a number, or key:K")
+def _key(id: str) -> str:
+    if not id.startswith("key:"):
+        raise NotFound(f"{id!r} is not a valid id", "An id is a number, or key:K")
     try:
-        return rules.name(given.removeprefix("key:"), "key")
+        return rules.name(id.removeprefix("key:"), "key")
     except InvalidItem as error:
         raise NotFound(f"no item can have that key: {error.message}", "fourfold list shows what is stored") from error
 
@@ -215,13 +212,13 @@ def _open_server(address: str, *, create: bool, index: str | None) -> Store:
     return server
 
 
-def _open_embedder(given: str | Embedder | EmbeddingModel, settings: Settings) -> Embedder | EmbeddingModel | None:
-    if not isinstance(given, str):
-        return given
+def _open_embedder(embedder: str | Embedder | EmbeddingModel, settings: Settings) -> Embedder | EmbeddingModel | None:
+    if not isinstance(embedder, str):
+        return embedder
     from fourfold.embed import OpenAISettings, create
 
     return create(
-        given,
+        embedder,
         openai=OpenAISettings(
             base_url=settings.openai_base_url,
             api_key=settings.openai_api_key,

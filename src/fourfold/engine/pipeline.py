@@ -67,7 +67,7 @@ Call: TypeAlias = Callable[[], Ranking]
 
 
 @value
-class Found:
+class Outcome:
     """Everything that one search found out."""
 
     rankings: Mapping[str, Ranking]
@@ -141,7 +141,7 @@ class Pipeline:
         degraded: Sequence[Degraded] = (),
         notes: Sequence[str] = (),
         timings_ms: Mapping[str, float] | None = None,
-    ) -> Found:
+    ) -> Outcome:
         """`degraded` names retrievers that are known to be unable to answer; they are not called.
 
         `notes` and `timings_ms`: of steps before this one.
@@ -167,7 +167,7 @@ class Pipeline:
             fusion = with_answers(held_back(fusion, graph.linked), graph.answers)
         both = all(name in lists for name in TEXTS)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
-        return Found(
+        return Outcome(
             rankings,
             scores,
             fusion,
@@ -224,8 +224,8 @@ class Pipeline:
 
     def _search(self, retriever: Retriever, query: Query) -> Ranking:
         """The search of an injected retriever."""
-        found = retriever.search(query, CANDIDATES)
-        return with_item_ids(found, retriever.name, query.namespace, self._find_keys)
+        ranking = retriever.search(query, CANDIDATES)
+        return with_item_ids(ranking, retriever.name, query.namespace, self._find_keys)
 
     def _score(self, name: str, query: Query, ids: Sequence[int]) -> Call:
         return partial(cast("ScoringRetriever", self._retrievers[name]).score, query, ids)
@@ -270,11 +270,11 @@ class Pipeline:
             others = [columns(ranking.hits).ids for name, ranking in rankings.items() if name not in texts]
             expansion = plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
             at_once = partial(self._expand_at_once, expansion, query.filters)
-            found = self._attempt(progress, next(iter(able)), at_once)
-            if found is not None:
-                rankings.update({name: Ranking(hits) for name, hits in found.lists.items()})
-            if found is not None or len(progress.degraded) > failures:
-                return found
+            expanded = self._attempt(progress, next(iter(able)), at_once)
+            if expanded is not None:
+                rankings.update({name: Ranking(hits) for name, hits in expanded.lists.items()})
+            if expanded is not None or len(progress.degraded) > failures:
+                return expanded
         starts = walk_starts(fuse_auto(inputs._replace(lists=texts)), named)
         if starts:
             self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
@@ -287,20 +287,20 @@ class Pipeline:
         begun = self._begun(calls) if self._injected else {}
         until = time.monotonic() + self._seconds
         for name, call in calls.items():
-            if name not in begun and (found := self._attempt(progress, name, call)) is not None:
-                progress.rankings[name] = found
+            if name not in begun and (answer := self._attempt(progress, name, call)) is not None:
+                progress.rankings[name] = answer
         for name, task in begun.items():
             if not task.done.wait(until - time.monotonic()):
                 progress.timings_ms[name] = self._seconds * 1000
                 progress.degraded.append(Degraded(name, f"no answer within {self._seconds:g} s"))
                 continue
-            found, progress.timings_ms[name] = task.result()
-            if isinstance(found, Ranking):
-                progress.rankings[name] = found
-            elif isinstance(found, RequestError):
-                raise found
+            answer, progress.timings_ms[name] = task.result()
+            if isinstance(answer, Ranking):
+                progress.rankings[name] = answer
+            elif isinstance(answer, RequestError):
+                raise answer
             else:
-                progress.failed(name, found)
+                progress.failed(name, answer)
 
     def _begun(self, calls: Mapping[str, Call]) -> dict[str, threads.Task[tuple[Ranking | Exception, float]]]:
         expanding = {expansion: name for name, expansion in EXPANSIONS.items()}
@@ -346,7 +346,7 @@ class HybridSearch:
         others = {each.name: each for each in retrievers if each.name not in here}
         self._pipeline = Pipeline(here, others, seconds, Deadline(), find_keys)
 
-    def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
+    def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Outcome:
         """`degraded` names retrievers that are known to be unable to answer; they are not called."""
         return self._pipeline.run(query, plan, degraded)
 
@@ -355,10 +355,10 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     """What the call returned or raised, and its milliseconds."""
     started = time.perf_counter()
     try:
-        found: Ranking | Exception = call()
+        answer: Ranking | Exception = call()
     except Exception as error:  # noqa: BLE001  an injected retriever raises anything; `degraded` names it
-        found = error
-    return found, (time.perf_counter() - started) * 1000
+        answer = error
+    return answer, (time.perf_counter() - started) * 1000
 
 
 def highest(numbers: Mapping[int, float]) -> float | None:
@@ -400,39 +400,39 @@ FindKeys: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, int]]
 """The ids of those of these keys that a namespace has."""
 
 
-def with_item_ids(given: object, retriever: str, namespace: str, find_keys: FindKeys | None) -> Ranking:
+def with_item_ids(answer: object, retriever: str, namespace: str, find_keys: FindKeys | None) -> Ranking:
     """The ranking with ids of items; hits of unknown keys are dropped, and a note counts them."""
-    if not isinstance(given, Ranking):
-        raise _invalid(retriever, f"returned a {type(given).__name__}", "Return a Ranking")
-    if isinstance(given.hits, Hits):  # made by the engine
-        return given
-    hits = [_hit(retriever, each) for each in cast("Sequence[object]", given.hits)]
+    if not isinstance(answer, Ranking):
+        raise _invalid(retriever, f"returned a {type(answer).__name__}", "Return a Ranking")
+    if isinstance(answer.hits, Hits):  # made by the engine
+        return answer
+    hits = [_hit(retriever, each) for each in cast("Sequence[object]", answer.hits)]
     keys = [hit[0] for hit in hits if isinstance(hit[0], str)]
     if not keys:
-        return replace(given, hits=_each_once(cast("Sequence[tuple[int, float]]", hits)))
+        return replace(answer, hits=_each_once(cast("Sequence[tuple[int, float]]", hits)))
     if find_keys is None:
         raise _invalid(
             retriever, f"returned the id {keys[0]!r}", "Return ids of items, or give HybridSearch `find_keys`"
         )
     ids = find_keys(namespace, keys)
-    known = [(ids[item] if isinstance(item, str) else item, score) for item, score in hits if _is_known(item, ids)]
-    dropped = len(hits) - len(known)
+    of_items = [(ids[item] if isinstance(item, str) else item, score) for item, score in hits if _is_known(item, ids)]
+    dropped = len(hits) - len(of_items)
     note = (f"{retriever}: {dropped} of {len(hits)} keys belong to no item",) if dropped else ()
     return replace(
-        given,
-        hits=_each_once(known),
-        evidence=_by_id(given.evidence, ids),
-        related=_by_id(given.related, ids),
-        notes=(*given.notes, *note),
+        answer,
+        hits=_each_once(of_items),
+        evidence=_by_id(answer.evidence, ids),
+        related=_by_id(answer.related, ids),
+        notes=(*answer.notes, *note),
     )
 
 
-def _hit(retriever: str, given: object) -> tuple[int | str, float]:
-    match given:
+def _hit(retriever: str, hit: object) -> tuple[int | str, float]:
+    match hit:
         case (int() | str() as item, int() | float() as score) if not isinstance(item, bool) and math.isfinite(score):
             return item, float(score)
         case _:
-            raise _invalid(retriever, f"returned the hit {given!r}", "A hit is Hit(id or key of an item, finite score)")
+            raise _invalid(retriever, f"returned the hit {hit!r}", "A hit is Hit(id or key of an item, finite score)")
 
 
 def _is_known(item: int | str, ids: Mapping[str, int]) -> bool:

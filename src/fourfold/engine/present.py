@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
 from fourfold.engine.confidence import Judge
-from fourfold.engine.pipeline import Found
+from fourfold.engine.pipeline import Outcome
 from fourfold.engine.scope import CURRENT, View, happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
@@ -74,9 +74,9 @@ class Ordered:
     """Weights of their sources."""
 
 
-def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime, window: TimeWindow | None = None) -> Ordered:
+def ordered(outcome: Outcome, plan: Plan, fetch: Fetch, now: datetime, window: TimeWindow | None = None) -> Ordered:
     """Fusion's order, or what recency, a time window and weights of sources make of it."""
-    fusion = found.fusion
+    fusion = outcome.fusion
     boosted = window if window is not None and window.applied == "boost" else None
     if plan.recency is None and boosted is None and plan.source_weights is None:
         return Ordered(fusion.hits, {}, {})
@@ -95,7 +95,7 @@ def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime, window: TimeW
 
 
 def results(
-    found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, judge: Judge, text: str
+    outcome: Outcome, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, judge: Judge, text: str
 ) -> list[Result]:
     """The top_k that the options lets through, read in as few steps as that takes.
 
@@ -111,7 +111,7 @@ def results(
     while len(chosen) < wanted and start < len(ids):
         part = Hits(ids[start : start + step], scores[start : start + step])
         _read(order, part.ids, fetch)
-        fresh = _results(found, order, options, judge, text, part)
+        fresh = _results(outcome, order, options, judge, text, part)
         candidates += [result for result in fresh if result.confidence >= options.min_confidence]
         of_files = any(map(_path, candidates))
         chosen = list(at_most_per_source(each_text_once(candidates), _path, per_source)) if of_files else candidates
@@ -127,13 +127,13 @@ def results(
 _path: Final = attrgetter("item.path")
 
 
-def candidates(found: Found, order: Ordered, fetch: Fetch, age: Callable[[Item], float]) -> Candidates:
+def candidates(outcome: Outcome, order: Ordered, fetch: Fetch, age: Callable[[Item], float]) -> Candidates:
     """Everything that was fused, with the items of all lists. `age`: the recency factor of an item at strength 1."""
-    ids = {hit.id for ranking in found.rankings.values() for hit in ranking.hits} | set(order.hits.ids.tolist())
-    ids |= {item for chunks in found.files.values() for item in chunks}
+    ids = {hit.id for ranking in outcome.rankings.values() for hit in ranking.hits} | set(order.hits.ids.tolist())
+    ids |= {item for chunks in outcome.files.values() for item in chunks}
     missing = sorted(ids - order.items.keys())
     order.items.update(fetch(missing) if missing else {})
-    parts = {part.source: part for part in found.fusion.parts}
+    parts = {part.source: part for part in outcome.fusion.parts}
     scaled = {
         name: dict(zip(part.raw.ids.tolist(), (part.values / part.weight).tolist(), strict=True))
         for name, part in parts.items()
@@ -141,14 +141,14 @@ def candidates(found: Found, order: Ordered, fetch: Fetch, age: Callable[[Item],
     weights = {name: part.weight for name, part in parts.items()}
     ages = {item.id: age(item) for item in order.items.values()}
     return Candidates(
-        lists=found.rankings,
-        unlisted=found.scores,
+        lists=outcome.rankings,
+        unlisted=outcome.scores,
         weights=weights,
         scaled=scaled,
         recency=order.factors,
         windows=order.windows,
         ages=ages,
-        files=found.files,
+        files=outcome.files,
         items=order.items,
         order=list(order.hits),
     )
@@ -159,10 +159,12 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
     order.items.update(fetch(missing) if missing else {})
 
 
-def _results(found: Found, order: Ordered, options: ResultOptions, judge: Judge, text: str, part: Hits) -> list[Result]:
-    graph = found.rankings.get("graph", _SILENT)
-    connected = found.fusion.listed("graph") if len(columns(graph.hits).ids) else frozenset[int]()
-    lines = Lines(found.fusion, part.ids)
+def _results(
+    outcome: Outcome, order: Ordered, options: ResultOptions, judge: Judge, text: str, part: Hits
+) -> list[Result]:
+    graph = outcome.rankings.get("graph", _SILENT)
+    connected = outcome.fusion.listed("graph") if len(columns(graph.hits).ids) else frozenset[int]()
+    lines = Lines(outcome.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
     made: list[Result] = []
     rows = zip(part.ids.tolist(), part.scores.tolist(), judge.confidences(part.ids), strict=True)
@@ -179,7 +181,7 @@ def _results(found: Found, order: Ordered, options: ResultOptions, judge: Judge,
 
 
 def _with_factors(result: Result, order: Ordered) -> Result:
-    age, window, source = (found.get(result.id, 1.0) for found in (order.factors, order.windows, order.sources))
+    age, window, source = (outcome.get(result.id, 1.0) for outcome in (order.factors, order.windows, order.sources))
     return replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
 
 
@@ -240,21 +242,21 @@ def check_per_source(value: object) -> int:
 
 
 def response(
-    text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], items: int, total_ms: float
+    text: str, plan: Plan, filters: Filters, outcome: Outcome, chosen: Sequence[Result], items: int, total_ms: float
 ) -> SearchResponse:
     """`items`: of the namespace."""
     return SearchResponse(
         query=text,
         plan=plan,
-        applied_weights=found.fusion.weights,
+        applied_weights=outcome.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(columns(ranking.hits).ids) for name, ranking in found.rankings.items()},
-        overlap=found.overlap,
-        degraded=(*found.degraded, *_lacking(found, items)),
-        notes=found.notes,
+        counts={name: len(columns(ranking.hits).ids) for name, ranking in outcome.rankings.items()},
+        overlap=outcome.overlap,
+        degraded=(*outcome.degraded, *_lacking(outcome, items)),
+        notes=outcome.notes,
         timings_ms={
-            name: round(spent * 1000) / 1000 for name, spent in (*found.timings_ms.items(), ("total", total_ms))
+            name: round(spent * 1000) / 1000 for name, spent in (*outcome.timings_ms.items(), ("total", total_ms))
         },
         results=tuple(chosen),
     )
@@ -272,11 +274,11 @@ def log_fields(response: SearchResponse) -> dict[str, Json]:
     }
 
 
-def _lacking(found: Found, items: int) -> list[Degraded]:
+def _lacking(outcome: Outcome, items: int) -> list[Degraded]:
     """Retrievers that answered without seeing every item."""
     return [
         Degraded(name, _waiting(ranking.pending, items), ranking.pending)
-        for name, ranking in found.rankings.items()
+        for name, ranking in outcome.rankings.items()
         if ranking.pending
     ]
 

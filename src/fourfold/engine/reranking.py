@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from fourfold import limits, threads
 from fourfold.config import Settings
-from fourfold.engine.pipeline import Found
+from fourfold.engine.pipeline import Outcome
 from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.connections import names_something
@@ -74,28 +74,28 @@ class Reranking:
         if workers is not None:
             workers.close()
 
-    def rerank(self, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
+    def rerank(self, snapshot: Snapshot, query: Query, outcome: Outcome, clock: RerankClock) -> Outcome:
         """The found ranking with the model's part."""
-        name = found.plan.rerank
-        if name is None or len(found.fusion.hits) < FEWEST_RERANKED:
-            return found
+        name = outcome.plan.rerank
+        if name is None or len(outcome.fusion.hits) < FEWEST_RERANKED:
+            return outcome
         if name == AUTO and not is_question(query.whole):
-            return _noted(found, "auto reorders the results of questions only")
-        if name == AUTO and names_something(found.rankings.get("graph", Ranking()).evidence):
-            return _noted(found, "auto leaves questions about names of the graph to the graph")
+            return _noted(outcome, "auto reorders the results of questions only")
+        if name == AUTO and names_something(outcome.rankings.get("graph", Ranking()).evidence):
+            return _noted(outcome, "auto leaves questions about names of the graph to the graph")
         begun = time.perf_counter()
         try:
             if (model := self._model(name)) is None:
-                return found
-            found = self._reranked(model, snapshot, query, found, clock)
+                return outcome
+            outcome = self._reranked(model, snapshot, query, outcome, clock)
         except RequestError:
             raise
         except Exception as error:  # noqa: BLE001  WorldError or a bug in a model; `degraded` names it
             reason = str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"
-            found = replace(found, degraded=(*found.degraded, Degraded(RERANK, reason)))
+            outcome = replace(outcome, degraded=(*outcome.degraded, Degraded(RERANK, reason)))
         spent = time.perf_counter() - begun
         snapshot.deadline.until += spent  # it limits reads, not the model
-        return replace(found, timings_ms={**found.timings_ms, RERANK: spent * 1000})
+        return replace(outcome, timings_ms={**outcome.timings_ms, RERANK: spent * 1000})
 
     def _model(self, name: str) -> Reranker | None:
         """None: `auto` without an installed model."""
@@ -107,27 +107,33 @@ class Reranking:
             if not is_installed():
                 return None
             name = BUILT_IN
-        given = self._settings
+        options = self._settings
         with self._changing:
             if name not in self._models:
-                endpoint = (given.rerank_base_url, given.rerank_api_key, given.rerank_model)
-                settings = RerankSettings(*endpoint, given.rerank_languages, given.onnx_provider)
+                endpoint = (options.rerank_base_url, options.rerank_api_key, options.rerank_model)
+                settings = RerankSettings(*endpoint, options.rerank_languages, options.onnx_provider)
                 self._models[name] = create(name, settings)
             return self._models[name]
 
-    def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
+    def _reranked(
+        self, model: Reranker, snapshot: Snapshot, query: Query, outcome: Outcome, clock: RerankClock
+    ) -> Outcome:
         language = detect(query.whole)
         if not _knows(model, language):
-            return _noted(found, f"the model does not know the language of the query ({language})")
-        ids = found.fusion.ids[: limits.RERANKED]
+            return _noted(outcome, f"the model does not know the language of the query ({language})")
+        ids = outcome.fusion.ids[: limits.RERANKED]
         rows = snapshot.rows.get(ids)
         items = [rows[item] for item in ids if item in rows and _knows(model, rows[item].language)]
         if len(items) < FEWEST_RERANKED:
-            return _noted(found, "the model does not know the language of the results")
+            return _noted(outcome, "the model does not know the language of the results")
         scores = self._read(model, query.whole, items, clock)
         ranking = Ranking(ranked(scores, len(scores)))
-        found = replace(found, fusion=with_rerank(found.fusion, scores), rankings={**found.rankings, RERANK: ranking})
-        return found if len(scores) == len(items) else _noted(found, f"read {len(scores)} of {len(items)} in its time")
+        outcome = replace(
+            outcome, fusion=with_rerank(outcome.fusion, scores), rankings={**outcome.rankings, RERANK: ranking}
+        )
+        return (
+            outcome if len(scores) == len(items) else _noted(outcome, f"read {len(scores)} of {len(items)} in its time")
+        )
 
     def _read(self, model: Reranker, query: str, items: Sequence[Item], clock: RerankClock) -> dict[int, float]:
         """The scores of the first items: of those that the model has read when its time is over."""
@@ -149,8 +155,8 @@ class Reranking:
             raise RerankerUnavailable(
                 f"the model {reading.state} ({clock.seconds:g} s for the search)", "Raise rerank_seconds"
             )
-        known = dict(zip(reading.texts, list(reading.scores), strict=False))
-        return {item.id: known[text] for item, text in zip(items, read, strict=True) if text in known}
+        by_text = dict(zip(reading.texts, list(reading.scores), strict=False))
+        return {item.id: by_text[text] for item, text in zip(items, read, strict=True) if text in by_text}
 
     def _submit(self, call: Callable[[], None]) -> threads.Task[None]:
         with self._changing:
@@ -162,8 +168,8 @@ def _knows(model: Reranker, language: str) -> bool:
     return model.languages is None or language in model.languages
 
 
-def _noted(found: Found, why: str) -> Found:
-    return replace(found, notes=(*found.notes, f"{RERANK}: {why}"))
+def _noted(outcome: Outcome, why: str) -> Outcome:
+    return replace(outcome, notes=(*outcome.notes, f"{RERANK}: {why}"))
 
 
 # ---------------------------------------------------------------- when a model has to stop
@@ -203,8 +209,8 @@ class Delays:
     @property
     def usual(self) -> float:
         """What few searches exceed; the longest delay of the first 20."""
-        found = sorted(self._seconds.copy())
-        return found[math.ceil(USUAL * len(found)) - 1] if found else 0.0
+        longest = sorted(self._seconds.copy())
+        return longest[math.ceil(USUAL * len(longest)) - 1] if longest else 0.0
 
 
 class RerankClock:

@@ -94,16 +94,16 @@ class GraphRetriever:
     def search(self, query: Query, limit: int) -> Ranking:
         """`evidence`: the items that the query names, by how surely it means them."""
         names = query_names(query.text)
-        known = self._graph.named(names)
-        if not known:
+        by_name = self._graph.named(names)
+        if not by_name:
             return _NOTHING
-        named = tuple(longest_names(known, names))
-        longest = {node for name in named for node in known[name]}
+        named = tuple(longest_names(by_name, names))
+        longest = {node for name in named for node in by_name[name]}
         links = self._graph.node_links(sorted(longest), query.filters)
-        sure = longest_named(known, spelled_names(query.text))
+        sure = longest_named(by_name, spelled_names(query.text))
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
         self._named = named_items(strengths, links)
-        means = {name: longest.intersection(nodes) for name, nodes in known.items()}
+        means = {name: longest.intersection(nodes) for name, nodes in by_name.items()}
         asked = answering_nodes(query.text, means, self._graph.relations)
         around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
         answers = answering_items(asked, around, self._named)

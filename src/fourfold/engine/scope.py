@@ -99,11 +99,11 @@ def window_of(text: str, mode: TimeMode, now: datetime, zone: str | None) -> Tim
     """The window that a query names. It is applied if the query asks for what was said or happened then."""
     if mode == "off":
         return None
-    found = time_window(text, None, now, None if zone is None else ZoneInfo(zone))
-    if found is None:
+    window = time_window(text, None, now, None if zone is None else ZoneInfo(zone))
+    if window is None:
         return None
-    applied = mode if asks_when(text, found, now) else None
-    return TimeWindow(found.start, found.end, found.words, applied)
+    applied = mode if asks_when(text, window, now) else None
+    return TimeWindow(window.start, window.end, window.words, applied)
 
 
 def within(filters: Filters, window: TimeWindow) -> Filters:
@@ -169,19 +169,19 @@ def _probes(test: Test) -> list[Test]:
 def _line(rows: Rows, tags: Tags, probe: Test) -> str:
     column = probe.field.column
     if column is None:
-        known = rows.vocabulary("metadata")
+        counts = rows.vocabulary("metadata")
         fields = ", ".join(COLUMNS)
         name = probe.field.name.partition(".")[2]
-        return f"no item has the metadata key {name!r}; keys: {_listed(known)}; fields: {fields}"
+        return f"no item has the metadata key {name!r}; keys: {_listed(counts)}; fields: {fields}"
     name = probe.values[0]
     if column.name == "tags":
         return f"no item has the tag {name!r}; tags: {_listed(tags.counts())}"
-    known = rows.vocabulary("kind" if column.name == "kind" else "language")
-    return f"no item has the {column.name} {name!r}; {column.name}s: {_listed(known)}"
+    counts = rows.vocabulary("kind" if column.name == "kind" else "language")
+    return f"no item has the {column.name} {name!r}; {column.name}s: {_listed(counts)}"
 
 
-def _listed(known: Mapping[str, int]) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
     """The most frequent first."""
-    names = sorted(known, key=lambda name: (-known[name], name))
+    names = sorted(counts, key=lambda name: (-counts[name], name))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more if names else "none"

@@ -17,7 +17,7 @@ from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
 from fourfold.engine.confidence import Judge
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
-from fourfold.engine.pipeline import Found, Pipeline
+from fourfold.engine.pipeline import Outcome, Pipeline
 from fourfold.engine.present import (
     ANSWERS,
     JUDGED,
@@ -95,23 +95,23 @@ class Question:
     """The embedder, where the query has to be in its space."""
 
 
-Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
+Stage: TypeAlias = Callable[[Snapshot, Query, Outcome], Outcome]
 """A step between fusion and presentation. It may wait, and it may change the ranking."""
 
 
-def name_files(snapshot: Snapshot, query: Query, found: Found) -> Found:
+def name_files(snapshot: Snapshot, query: Query, outcome: Outcome) -> Outcome:
     """Ranks the chunks of a file that the query names first; a note says why one that was skipped has none."""
-    if found.plan.preset not in FILE_NAME_PRESETS or not snapshot.has_files:
-        return found
+    if outcome.plan.preset not in FILE_NAME_PRESETS or not snapshot.has_files:
+        return outcome
     if not (spelled := file_names(query.text)):
-        return found
+        return outcome
     skipped = snapshot.rows.skipped_files(list(spelled))
-    found = replace(found, notes=(*found.notes, *(f"{path} is not indexed: {why}" for path, why in skipped)))
+    outcome = replace(outcome, notes=(*outcome.notes, *(f"{path} is not indexed: {why}" for path, why in skipped)))
     named = snapshot.rows.named_chunks(list(spelled), query.filters)
     if not named:
-        return found
+        return outcome
     files = named_files(spelled, named)
-    return replace(found, fusion=with_file_names(found.fusion, files), files=files)
+    return replace(outcome, fusion=with_file_names(outcome.fusion, files), files=files)
 
 
 STAGES: Final[list[Stage]] = [name_files]
@@ -182,19 +182,19 @@ class Search:
                 seen = _seen(question, snapshot, filters, now, options.view)
                 options, hides = _judging(options, snapshot)
                 find = self._retrieved if reranks else self._found
-                found, asked, window = _windowed(seen, window, partial(find, snapshot))
+                outcome, asked, window = _windowed(seen, window, partial(find, snapshot))
                 if not reranks:
-                    return self._presented(snapshot, found, question, options, now, started, window), hides
+                    return self._presented(snapshot, outcome, question, options, now, started, window), hides
                 turn.close()  # others may search while the model reads
                 clock = self._reranking.clock(begun)
-                found = _staged(snapshot, asked, self._reranking.rerank(snapshot, asked.query, found, clock))
-                response = self._presented(snapshot, found, question, options, now, started, window)
+                outcome = _staged(snapshot, asked, self._reranking.rerank(snapshot, asked.query, outcome, clock))
+                response = self._presented(snapshot, outcome, question, options, now, started, window)
                 return replace(response, notes=(*response.notes, *clock.end())), hides
 
     def _presented(
         self,
         snapshot: Snapshot,
-        found: Found,
+        outcome: Outcome,
         question: Question,
         options: ResultOptions,
         now: datetime,
@@ -204,40 +204,40 @@ class Search:
         """`started`: of the search, by `time.perf_counter`."""
         fetch, query = snapshot.rows.get, question.query
         whole = query.text if query.typed is None else query.typed
-        order = present.ordered(found, found.plan, fetch, now, window)
-        judge = self._judge(snapshot, query, found, order)
-        chosen = present.results(found, found.plan, order, fetch, options, judge, whole)
+        order = present.ordered(outcome, outcome.plan, fetch, now, window)
+        judge = self._judge(snapshot, query, outcome, order)
+        chosen = present.results(outcome, outcome.plan, order, fetch, options, judge, whole)
         unread: Sequence[str] = ()
-        if snapshot.size.windows and "semantic" in found.rankings and "semantic" not in self._injected:
+        if snapshot.size.windows and "semantic" in outcome.rankings and "semantic" not in self._injected:
             chosen = with_parts(snapshot, query, chosen)
             unread = unread_notes(chosen)
         if options.view.as_of is not None:
             chosen, changed = as_believed(snapshot.rows, chosen, options.view.as_of)
             unread = [*unread, *changed]
-        fused = self._candidates(found, order, fetch, now) if options.candidates else None
+        fused = self._candidates(outcome, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()
         if window is not None and is_outside(window, order.windows):
             window = without_items(window)
-            found = replace(found, notes=(*found.notes, nothing_inside(window)))
+            outcome = replace(outcome, notes=(*outcome.notes, nothing_inside(window)))
         if not ranked and not snapshot.exists:
             notes = [f"nothing was ever stored in the namespace {query.namespace!r}"]
         elif query.filters.condition is not None:
             notes = unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
         if notes or unread:
-            found = replace(found, notes=(*found.notes, *notes, *unread))
+            outcome = replace(outcome, notes=(*outcome.notes, *notes, *unread))
         total = (time.perf_counter() - started) * 1000
-        response = present.response(whole, found.plan, query.filters, found, chosen, snapshot.size.items, total)
+        response = present.response(whole, outcome.plan, query.filters, outcome, chosen, snapshot.size.items, total)
         if fused is None and window is None:
             return response
         return replace(response, candidates=fused, time_window=window)
 
     @staticmethod
-    def _judge(snapshot: Snapshot, query: Query, found: Found, order: Ordered) -> Judge:
-        names = found.rankings["graph"].names if "graph" in found.rankings else ()
-        unnamed = without_names(query.text, names) if names and "keyword" in found.rankings else ""
+    def _judge(snapshot: Snapshot, query: Query, outcome: Outcome, order: Ordered) -> Judge:
+        names = outcome.rankings["graph"].names if "graph" in outcome.rankings else ()
+        unnamed = without_names(query.text, names) if names and "keyword" in outcome.rankings else ""
         first = order.hits.ids[0].item() if len(order.hits.ids) else None
-        return Judge(found, first, (lambda ids: snapshot.words.scores(unnamed, ids).evidence) if unnamed else None)
+        return Judge(outcome, first, (lambda ids: snapshot.words.scores(unnamed, ids).evidence) if unnamed else None)
 
     def why(
         self,
@@ -254,26 +254,26 @@ class Search:
         with self._store.snapshot(stored.namespace) as snapshot:
             question = _seen(question, snapshot, filters, now)
             pipeline = self._pipeline(snapshot)
-            found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
+            outcome, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
             if question.plan.rerank is not None:
-                found = self._reranking.rerank(snapshot, asked.query, found, self._reranking.clock(begun))
-            found = _staged(snapshot, asked, found)
+                outcome = self._reranking.rerank(snapshot, asked.query, outcome, self._reranking.clock(begun))
+            outcome = _staged(snapshot, asked, outcome)
             fetch = snapshot.rows.get
             narrowed = asked.query.filters
             passes = narrowed == NO_FILTERS or bool(snapshot.rows.ids(narrowed, [stored.id]))
-            order = present.ordered(found, found.plan, fetch, now, window)
+            order = present.ordered(outcome, outcome.plan, fetch, now, window)
             ids = order.hits.ids.tolist()
             rank = ids.index(stored.id) + 1 if stored.id in ids else None
             result = None
             if rank is not None:
                 alone = replace(order, hits=order.hits[rank - 1 : rank])
-                judge, shown_as = self._judge(snapshot, asked.query, found, order), ResultOptions(explain=True)
-                shown = present.results(found, found.plan, alone, fetch, shown_as, judge, request.text)
+                judge, shown_as = self._judge(snapshot, asked.query, outcome, order), ResultOptions(explain=True)
+                shown = present.results(outcome, outcome.plan, alone, fetch, shown_as, judge, request.text)
                 result = next(iter(with_parts(snapshot, asked.query, shown)), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
-            told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, found, scored, passes))
+            told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, outcome, scored, passes))
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
-        return Why(stored, rank, result, (*told, *found.notes, *_folded(stored, better)))
+        return Why(stored, rank, result, (*told, *outcome.notes, *_folded(stored, better)))
 
     # ------------------------------------------------------------ the question
 
@@ -328,10 +328,10 @@ class Search:
 
     # ------------------------------------------------------------ the answer
 
-    def _candidates(self, found: Found, order: Ordered, fetch: Fetch, now: datetime) -> Candidates:
+    def _candidates(self, outcome: Outcome, order: Ordered, fetch: Fetch, now: datetime) -> Candidates:
         whole = replace(self._settings.plan.memories_recency, strength=1.0)
         return present.candidates(
-            found, order, fetch, lambda item: recency_factor(whole, item.updated_at, now, item.tags)
+            outcome, order, fetch, lambda item: recency_factor(whole, item.updated_at, now, item.tags)
         )
 
     def _pipeline(self, snapshot: Snapshot) -> Pipeline:
@@ -345,33 +345,33 @@ class Search:
         with self._store.snapshot(namespace) as snapshot:
             return snapshot.rows.find_keys(keys)
 
-    def _found(self, snapshot: Snapshot, question: Question) -> Found:
+    def _found(self, snapshot: Snapshot, question: Question) -> Outcome:
         return _staged(snapshot, question, self._retrieved(snapshot, question))
 
-    def _retrieved(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
+    def _retrieved(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Outcome:
         question = _fitting(snapshot, question)
         pipeline = pipeline or self._pipeline(snapshot)
         timings = {"embed": question.embed_ms}
         return pipeline.run(question.query, question.plan, question.degraded, question.notes, timings)
 
 
-def _staged(snapshot: Snapshot, question: Question, found: Found) -> Found:
+def _staged(snapshot: Snapshot, question: Question, outcome: Outcome) -> Outcome:
     for stage in STAGES:
-        found = stage(snapshot, question.query, found)
-    return found
+        outcome = stage(snapshot, question.query, outcome)
+    return outcome
 
 
 def _windowed(
-    question: Question, window: TimeWindow | None, find: Callable[[Question], Found]
-) -> tuple[Found, Question, TimeWindow | None]:
+    question: Question, window: TimeWindow | None, find: Callable[[Question], Outcome]
+) -> tuple[Outcome, Question, TimeWindow | None]:
     """What lies in the window, and the question with it as a filter; if nothing does, everything, and the window."""
     if window is None or window.applied != "filter":
         return find(question), question, window
     query = question.query
     narrowed = replace(question, query=replace(query, filters=within(query.filters, window)))
-    found = find(narrowed)
-    if len(found.fusion.ids):
-        return found, narrowed, window
+    outcome = find(narrowed)
+    if len(outcome.fusion.ids):
+        return outcome, narrowed, window
     return find(question), question, without_items(window)
 
 
@@ -403,28 +403,30 @@ def _judging(options: ResultOptions, snapshot: Snapshot) -> tuple[ResultOptions,
 # ---------------------------------------------------------------- why
 
 
-def _reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], passes_filters: bool) -> tuple[str, ...]:
+def _reasons(
+    item: int, plan: Plan, outcome: Outcome, scores: Mapping[str, float], passes_filters: bool
+) -> tuple[str, ...]:
     """`scores`: what retrievers say of the item, listed or not."""
     lines = [] if passes_filters else ["the filters leave it out"]
-    failed = {failure.retriever: failure.reason for failure in found.degraded}
+    failed = {failure.retriever: failure.reason for failure in outcome.degraded}
     for name in plan.retrievers:
-        lines.append(f"{name}: {failed.get(name) or _placed(name, item, found, scores.get(name))}")
+        lines.append(f"{name}: {failed.get(name) or _placed(name, item, outcome, scores.get(name))}")
     if plan.rerank is not None:
-        lines.append(f"{RERANK}: {failed.get(RERANK) or _reread(item, found)}")
+        lines.append(f"{RERANK}: {failed.get(RERANK) or _reread(item, outcome)}")
     return tuple(lines)
 
 
-def _reread(item: int, found: Found) -> str:
+def _reread(item: int, outcome: Outcome) -> str:
     """The line of `why` about the reranking of an item."""
-    read = columns(found.rankings.get(RERANK, Ranking()).hits)
+    read = columns(outcome.rankings.get(RERANK, Ranking()).hits)
     for rank, hit in zip(ranks(read.scores).tolist(), read, strict=True):
         if hit.id == item:
             return f"rank {rank} of {len(read)}, score {hit.score:.4g}"
     return f"not read: the model reads at most the {limits.RERANKED} best results, in languages that it knows"
 
 
-def _placed(name: str, item: int, found: Found, score: float | None) -> str:
-    hits = columns(found.rankings[name].hits)
+def _placed(name: str, item: int, outcome: Outcome, score: float | None) -> str:
+    hits = columns(outcome.rankings[name].hits)
     spec = RETRIEVERS[name]
     for rank, hit in zip(ranks(hits.scores).tolist(), hits, strict=True):
         if hit.id == item:
@@ -498,11 +500,11 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     words: list[AnalysedWord] = []
     for word in query_words(text, languages):
         stems = tuple(term for term, _ in word.variants)
-        found = known.get(word.surface)
+        outcome = known.get(word.surface)
         correction = replaced.get(word.surface)
         corrected = () if correction is None else correction.spellings
-        related = () if found is None or corrected else tuple(term for term in found.terms if term not in stems)
-        weight, share = (0.0, 0.0) if found is None else (found.idf, found.share)
+        related = () if outcome is None or corrected else tuple(term for term in outcome.terms if term not in stems)
+        weight, share = (0.0, 0.0) if outcome is None else (outcome.idf, outcome.share)
         words.append(AnalysedWord(word.surface, stems, related, weight, share, corrected))
     counts = snapshot.tags.counts()
     tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)

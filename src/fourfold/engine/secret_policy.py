@@ -44,8 +44,8 @@ class SecretPolicy:
 
     def _item(self, item: NewItem, *hidden: str) -> NewItem:
         """`hidden`: its title, its text and its tags, masked."""
-        given = (item.title, item.text, *item.tags)
-        title, text, *rest = (self._checked(*pair) for pair in zip(given, hidden, strict=True))
+        shown = (item.title, item.text, *item.tags)
+        title, text, *rest = (self._checked(*pair) for pair in zip(shown, hidden, strict=True))
         metadata, tags = self.mapping(item.metadata), tuple(rest)
         if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
             return item
@@ -80,10 +80,10 @@ class SecretPolicy:
             return metadata
         return self._checked(metadata, masked_json(dict(metadata)))
 
-    def _checked(self, given: Json, hidden: Json) -> Json:
+    def _checked(self, shown: Json, hidden: Json) -> Json:
         """The given value itself if nothing is hidden in it."""
-        if hidden == given:
-            return given
+        if hidden == shown:
+            return shown
         if self._mode == "refuse":
             kinds = masks_in(hidden if isinstance(hidden, str) else json.dumps(hidden, ensure_ascii=False))
             raise InvalidItem(
@@ -122,14 +122,14 @@ def mask(store: Store, now: datetime, *, links: bool) -> list[str]:
 
 
 def _with_secrets(store: Store, namespace: str | None) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
 
     def look(record: Record) -> None:
         if _kinds(record):
-            found.append(record)
+            records.append(record)
 
     store.portable.export(look, namespace=namespace)
-    return found
+    return records
 
 
 def _lines(record: Record) -> list[str]:

@@ -92,11 +92,11 @@ class LinkTail:
         Nodes and tags change with the items that have or had them.
         """
         changed = sorted(items)
-        found = source.items(changed)
-        fresh = {item: found.get(item, ItemLinks()) for item in changed}
-        known = [*fresh.values(), *(self.items.get(item) or before.get(item, ItemLinks()) for item in changed)]
-        of_nodes = {*nodes, *chain.from_iterable((*links.own, *links.said) for links in known)}
-        of_tags = set(chain.from_iterable(links.tags for links in known))
+        links_now = source.items(changed)
+        fresh = {item: links_now.get(item, ItemLinks()) for item in changed}
+        touched = [*fresh.values(), *(self.items.get(item) or before.get(item, ItemLinks()) for item in changed)]
+        of_nodes = {*nodes, *chain.from_iterable((*links.own, *links.said) for links in touched)}
+        of_tags = set(chain.from_iterable(links.tags for links in touched))
         now, tagged = source.nodes(sorted(of_nodes)), source.tags(sorted(of_tags))
         return LinkTail(
             {**self.items, **fresh},
@@ -119,12 +119,12 @@ class Numbering:
     def numbers(self, ids: Sequence[int]) -> Places:
         """Return the numbers of ids; ValueError if one is missing."""
         wanted = np.array(ids, np.int64)
-        found = _places(self.changed, wanted) + self._count
+        numbers = _places(self.changed, wanted) + self._count
         old = self._old(wanted)
-        found = np.where(found >= self._count, found, old)
-        if len(found) and found.min() < 0:
+        numbers = np.where(numbers >= self._count, numbers, old)
+        if len(numbers) and numbers.min() < 0:
             raise ValueError("a row points to one that is missing")
-        return found.astype(np.int32)
+        return numbers.astype(np.int32)
 
     def moved(self) -> Places:
         """By old number, the new one; -1 for what did not change."""
@@ -172,15 +172,15 @@ def tailed(published: LinkColumns, tag_ids: Ints, tag_names: Sequence[str], tail
     return TailedColumns(published, made, nodes.moved(), tags.moved())
 
 
-def ranks(names: Sequence[str], known: Sequence[str]) -> list[float]:
+def ranks(names: Sequence[str], sorted_names: Sequence[str]) -> list[float]:
     """Places of names among sorted ones; new names lie between these."""
-    found: dict[str, float] = {}
-    for place, group in groupby(sorted(set(names)), key=lambda name: bisect_left(known, name)):
+    places: dict[str, float] = {}
+    for place, group in groupby(sorted(set(names)), key=lambda name: bisect_left(sorted_names, name)):
         between = list(group)
-        if place < len(known) and between[-1] == known[place]:
-            found[between.pop()] = place
-        found.update((name, place - 1 + (1 + number) / (1 + len(between))) for number, name in enumerate(between))
-    return [found[name] for name in names]
+        if place < len(sorted_names) and between[-1] == sorted_names[place]:
+            places[between.pop()] = place
+        places.update((name, place - 1 + (1 + number) / (1 + len(between))) for number, name in enumerate(between))
+    return [places[name] for name in names]
 
 
 def _column(numbers: Sequence[int]) -> Places:
@@ -290,27 +290,27 @@ class LinkState:
         return made
 
     def _as_published(self, items: Sequence[int]) -> dict[int, ItemLinks]:
-        c, found = self._published, dict[int, ItemLinks]()
+        c, links = self._published, dict[int, ItemLinks]()
         for item, place in zip(items, _places(c.items, np.array(items, np.int64)).tolist(), strict=True):
             if place >= 0:
                 own, said = (c.nodes[_members(lists, place)].tolist() for lists in (c.own, c.said))
-                found[item] = ItemLinks(own, said, self._tag_ids[_members(c.tags, place)].tolist())
-        return found
+                links[item] = ItemLinks(own, said, self._tag_ids[_members(c.tags, place)].tolist())
+        return links
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         """The names that exist, with their nodes."""
-        found: dict[str, list[int]] = {}
+        nodes_by_name: dict[str, list[int]] = {}
         hashes = list(map(hash, names))
         for place, begin, end in ranges(self._names, hashes):
-            found[names[place]] = self._named[begin:end].tolist()
+            nodes_by_name[names[place]] = self._named[begin:end].tolist()
         if not self.tail.nodes:
-            return found
+            return nodes_by_name
         changed = self.tail.nodes
-        found = {name: [node for node in nodes if node not in changed] for name, nodes in found.items()}
+        nodes_by_name = {name: [node for node in nodes if node not in changed] for name, nodes in nodes_by_name.items()}
         for name, hashed in zip(names, hashes, strict=True):
             if hashed in self._new_names:
-                found[name] = sorted({*found.get(name, ()), *self._new_names[hashed]})
-        return {name: nodes for name, nodes in found.items() if nodes}
+                nodes_by_name[name] = sorted({*nodes_by_name.get(name, ()), *self._new_names[hashed]})
+        return {name: nodes for name, nodes in nodes_by_name.items() if nodes}
 
     def node_links(self, nodes: Sequence[int]) -> list[Link]:
         """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
@@ -322,14 +322,14 @@ class LinkState:
     def _numbered(self, nodes: Sequence[int]) -> list[_Node]:
         c, tail = self._published, self.tail.nodes
         places = {nodes[index]: place for index, place, _ in ranges(c.nodes, nodes)}
-        found: list[_Node] = []
+        numbered: list[_Node] = []
         for node in nodes:
             if (changed := tail.get(node)) is not None:
-                found.append(_Node(node, places.get(node, -1), *changed[:3]))
+                numbered.append(_Node(node, places.get(node, -1), *changed[:3]))
             elif (place := places.get(node)) is not None:
                 counts = c.holders.item(place), c.mentioned.item(place), c.degrees.item(place)
-                found.append(_Node(node, place, *counts))
-        return found
+                numbered.append(_Node(node, place, *counts))
+        return numbered
 
     def _to_items(self, node: _Node, kind: LinkKind, count: int) -> list[Link]:
         if count > limits.HUB:
@@ -366,9 +366,9 @@ class LinkState:
     def tag_uses(self, candidates: Sequence[str], allowed: Ints | None, limit: int) -> list[Use]:
         """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them."""
         named = [tag for tag in candidates if tag in self._tags or tag in self._new_tags]
-        if not (known := [(tag, *found) for tag in named if (found := self._users(tag)) is not None]):
+        if not (in_use := [(tag, *found) for tag in named if (found := self._users(tag)) is not None]):
             return []
-        rarest = sorted(known, key=lambda each: each[1])[:MOST_TAGS]
+        rarest = sorted(in_use, key=lambda each: each[1])[:MOST_TAGS]
         users = [_passing(ids, allowed) for _, _, ids in rarest]
         if len(users) > 1 or len(users[0]) > limit:
             weights = np.repeat([rarity(count) for _, count, _ in rarest], [len(ids) for ids in users])
@@ -397,45 +397,45 @@ class LinkState:
         """What `rank_by_links` makes of the links of these items."""
         return Hits(*self._columns.walk(strengths, _nearness(mentions), allowed, limit))
 
-    def expand(self, given: Expansion, allowed: Ints | None, scorers: Scorers) -> Expanded:
+    def expand(self, expansion: Expansion, allowed: Ints | None, scorers: Scorers) -> Expanded:
         """All steps of the expansion in `ranking/fusion.py` in one call.
 
         Without the scores, if rows are damaged: the index that has them is then read alone, and repaired.
         """
-        acting = {name: scorers[name] for name in given.texts if name in scorers and scorers[name].alone}
+        acting = {name: scorers[name] for name in expansion.texts if name in scorers and scorers[name].alone}
         first, second = [
-            FusionList(given.texts.get(name, NO_HITS), None, LIST_SCALES[name], given.weights.get(name, 0.0))
+            FusionList(expansion.texts.get(name, NO_HITS), None, LIST_SCALES[name], expansion.weights.get(name, 0.0))
             for name in TEXTS
         ]
         try:
-            found = native_expand(
+            reached = native_expand(
                 self._columns,
                 (first, second),
-                (given.average, BELOW_AVERAGE, given.grid),
-                given.named,
+                (expansion.average, BELOW_AVERAGE, expansion.grid),
+                expansion.named,
                 _STARTS,
-                _nearness(given.mentions) if WALK in given.wanted else None,
-                given.others,
+                _nearness(expansion.mentions) if WALK in expansion.wanted else None,
+                expansion.others,
                 allowed,
-                given.limit,
+                expansion.limit,
                 [acting[name].kernel if name in acting else None for name in TEXTS],
-                shares=SHARED in given.wanted,
+                shares=SHARED in expansion.wanted,
             )
         except OutOfRange:
             if not acting:
                 raise
-            return self.expand(given, allowed, {})
-        made = {WALK: found.walk, SHARED: found.shared} if found.starts else {}
+            return self.expand(expansion, allowed, {})
+        made = {WALK: reached.walk, SHARED: reached.shared} if reached.starts else {}
         scores: dict[str, Ranking] = {}
         unlisted: dict[str, Ints] = {}
-        for name, ids, scored in zip(TEXTS, found.unlisted, found.scored, strict=True):
-            if name not in given.texts:
+        for name, ids, scored in zip(TEXTS, reached.unlisted, reached.scored, strict=True):
+            if name not in expansion.texts:
                 continue
             if scored is None:
                 unlisted[name] = ids
             elif len(ids):
                 scores[name] = acting[name].ranking(scored)
-        return Expanded({name: hits for name, hits in made.items() if name in given.wanted}, unlisted, scores)
+        return Expanded({name: hits for name, hits in made.items() if name in expansion.wanted}, unlisted, scores)
 
     def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_shared_tags` makes of the tags of these items."""

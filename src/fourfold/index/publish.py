@@ -93,17 +93,17 @@ def publish_text(publication: Publication) -> bool:
 
 def _postings(target: Path, manifest: Manifest | None, rows: int, terms: int) -> dict[str, Part]:
     """The files of postings of all rows: those that the manifest names, and a new one that may replace some of them."""
-    known = text_index.posting_spans(manifest)
+    published = text_index.posting_spans(manifest)
     parts = manifest.parts if manifest is not None else dict[str, Part]()
-    if rows == (known[-1].end_row if known else 0):
-        return {span.name: parts[span.name] for span in known}
-    kept, fresh = text_index.continued_spans(known, rows)
+    if rows == (published[-1].end_row if published else 0):
+        return {span.name: parts[span.name] for span in published}
+    kept, fresh = text_index.continued_spans(published, rows)
     ends = np.fromfile(target / "ends", np.int64, rows)
-    found = {span.name: parts[span.name] for span in kept}
-    found[fresh.name] = text_index.write_postings(target, fresh, mapped_terms(target, terms), ends)
-    for span in known[len(kept) :]:
+    files = {span.name: parts[span.name] for span in kept}
+    files[fresh.name] = text_index.write_postings(target, fresh, mapped_terms(target, terms), ends)
+    for span in published[len(kept) :]:
         (target / span.name).unlink()
-    return found
+    return files
 
 
 def publish_vectors(publication: Publication, space: Space) -> bool:

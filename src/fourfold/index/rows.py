@@ -165,8 +165,8 @@ class Documents(Rows):
 
     @cached_property
     def part(self) -> RowsPart:
-        found = super().part
-        return found if self.postings is None else with_postings(found, self.postings, self.lengths)
+        part = super().part
+        return part if self.postings is None else with_postings(part, self.postings, self.lengths)
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
@@ -252,12 +252,14 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
     """BM25 of some rows of each part. Of the variants of a word, the one with the highest value in a row counts."""
     scored = (prepared.columns, prepared.query.weight or 1.0, average_length, BM25)
     try:
-        found = [(texts.ids[rows], *bindings.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
+        scores_of_parts = [
+            (texts.ids[rows], *bindings.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)
+        ]
     except bindings.OutOfRange as error:
         raise Damaged("a row ends behind the last term") from error
-    if len(found) == 1:
-        return Scored(*found[0])
-    ids, scores, coverage = zip(_NO_SCORES, *found, strict=True)
+    if len(scores_of_parts) == 1:
+        return Scored(*scores_of_parts[0])
+    ids, scores, coverage = zip(_NO_SCORES, *scores_of_parts, strict=True)
     return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
 
 
@@ -310,22 +312,22 @@ def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list
     """Number of these rows that contain each term. The time hardly depends on the number of terms."""
     if not len(rows):
         return [0] * len(hashes)
-    found = documents.gather(rows)
+    gathered = documents.gather(rows)
     wanted, places = np.unique(np.array(hashes, np.uint32), return_inverse=True)
     if not len(wanted):
         return []
-    nearest = np.minimum(np.searchsorted(wanted, found.terms), len(wanted) - 1)
-    matches = np.flatnonzero(wanted[nearest] == found.terms)
-    owners = np.searchsorted(found.bounds, matches, side="right")
+    nearest = np.minimum(np.searchsorted(wanted, gathered.terms), len(wanted) - 1)
+    matches = np.flatnonzero(wanted[nearest] == gathered.terms)
+    owners = np.searchsorted(gathered.bounds, matches, side="right")
     pairs = np.unique(nearest[matches] * len(rows) + owners)
     return np.bincount(pairs // len(rows), minlength=len(wanted))[places].tolist()
 
 
 def row_counts(documents: Documents, rows: Ints) -> dict[int, int]:
     """By term hash, the number of these rows that contain the term."""
-    found = documents.gather(rows)
+    gathered = documents.gather(rows)
     owner = np.repeat(np.arange(len(rows), dtype=np.uint64), documents.lengths[rows])
-    pairs = np.unique(owner << np.uint64(32) | found.terms)
+    pairs = np.unique(owner << np.uint64(32) | gathered.terms)
     hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
     return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 

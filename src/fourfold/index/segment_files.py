@@ -71,8 +71,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         if crc != _crc_of(data):
             raise Damaged("the manifest's checksum is wrong")
         parts = {name: Part(**part) for name, part in data.pop("parts").items()}
-        known = {each.name for each in fields(Manifest)}  # a later version may write more
-        return Manifest(**{name: value for name, value in data.items() if name in known}, parts=parts)
+        names = {each.name for each in fields(Manifest)}  # a later version may write more
+        return Manifest(**{name: value for name, value in data.items() if name in names}, parts=parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise Damaged(f"not a manifest: {error}") from error
 
@@ -193,8 +193,8 @@ _written: dict[tuple[int, int], tuple[int, Part]] = {}
 
 def note_written(path: Path, part: Part) -> None:
     """This process has just written the file: it need not be verified as long as nobody modifies it."""
-    found = path.stat()
-    _note((found.st_dev, found.st_ino), (found.st_mtime_ns, part))
+    status = path.stat()
+    _note((status.st_dev, status.st_ino), (status.st_mtime_ns, part))
 
 
 def _note(place: tuple[int, int], content: tuple[int, Part]) -> None:
@@ -206,11 +206,11 @@ def _note(place: tuple[int, int], content: tuple[int, Part]) -> None:
 
 def _is_as_written(path: Path, part: Part, *, whole: bool) -> bool:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return False
-    is_long_enough = found.st_size == part.size if whole else found.st_size >= part.size
-    place, content = (found.st_dev, found.st_ino), (found.st_mtime_ns, part)
+    is_long_enough = status.st_size == part.size if whole else status.st_size >= part.size
+    place, content = (status.st_dev, status.st_ino), (status.st_mtime_ns, part)
     is_known = is_long_enough and _written.get(place) == content
     if is_known:
         _note(place, content)
@@ -305,9 +305,9 @@ def opened_columns(target: Path, manifest: Manifest | None, names: Sequence[str]
     """The append-only files of a generation. They are synced when the block ends without an error."""
     parts = manifest.parts if manifest is not None else dict[str, Part]()
     with ExitStack() as opened:
-        found = [opened.enter_context(closing(Column(target / name, parts.get(name, Part())))) for name in names]
-        yield found
-        for column in found:
+        columns = [opened.enter_context(closing(Column(target / name, parts.get(name, Part())))) for name in names]
+        yield columns
+        for column in columns:
             column.sync()
 
 

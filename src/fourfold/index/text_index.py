@@ -74,16 +74,16 @@ class Span(NamedTuple):
 def posting_spans(manifest: Manifest | None) -> list[Span]:
     """The files of a publication, ordered by their rows. Raises Damaged if they do not have every row once."""
     names = [name.split("-") for name in (manifest.parts if manifest is not None else ()) if name.startswith(_NAME)]
-    found = sorted(Span(int(first), int(end)) for _, first, end in names)
-    bounds = [0, *(span.end_row for span in found)]
-    if [span.first_row for span in found] != bounds[:-1] or bounds[-1] != (0 if manifest is None else manifest.rows):
+    spans = sorted(Span(int(first), int(end)) for _, first, end in names)
+    bounds = [0, *(span.end_row for span in spans)]
+    if [span.first_row for span in spans] != bounds[:-1] or bounds[-1] != (0 if manifest is None else manifest.rows):
         raise Damaged("postings of some rows are missing")
-    return found
+    return spans
 
 
-def continued_spans(known: list[Span], end_row: int) -> tuple[list[Span], Span]:
+def continued_spans(spans: list[Span], end_row: int) -> tuple[list[Span], Span]:
     """The files to keep when rows up to `end_row` are added, and the one to write."""
-    kept = list(known)
+    kept = list(spans)
     first = kept[-1].end_row if kept else 0
     while kept and kept[-1].end_row - kept[-1].first_row <= _LARGER * (end_row - first):
         first = kept.pop().first_row
@@ -112,8 +112,8 @@ def _made(span: Span, terms: Terms, ends: Ints) -> Iterator[Block]:
 
 def postings_agree(postings: Postings, terms: Terms, ends: Ints) -> bool:
     """Whether the postings are those of these terms."""
-    found = dict.fromkeys(Span(block.first_row, block.end_row) for block in postings.blocks)
-    expected = (block for span in found for block in _made(span, terms, ends))
+    spans = dict.fromkeys(Span(block.first_row, block.end_row) for block in postings.blocks)
+    expected = (block for span in spans for block in _made(span, terms, ends))
     return all(
         block is not None and true is not None and all(map(np.array_equal, block, true))
         for block, true in zip_longest(postings.blocks, expected)
@@ -143,8 +143,8 @@ def _blocks(folder: Path, span: Span, size: int) -> Iterator[Block]:
         for length in (terms, terms, postings):
             columns.append(content[at : at + 4 * length].view(np.uint32))
             at += 4 * length
-        hashes, ends, found = columns
-        yield Block(*span, hashes, ends, found, content[at : at + postings])
+        hashes, ends, rows_of_terms = columns
+        yield Block(*span, hashes, ends, rows_of_terms, content[at : at + postings])
         at += postings + -_size(terms, postings) % _ALIGNMENT
 
 
@@ -197,10 +197,10 @@ class TextSegment:
 
     @cached_property
     def _german_by_hash(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+        terms: dict[int, list[str]] = {}
         for term in self.german:
-            found.setdefault(term_hash(term), []).append(term)
-        return found
+            terms.setdefault(term_hash(term), []).append(term)
+        return terms
 
     # ------------------------------------------------------------ postings
 
@@ -304,11 +304,11 @@ class TermColumns(NamedTuple):
 
 def item_terms(texts: Sequence[TextRow]) -> Iterator[ItemTerms]:
     """Analyses texts, in their order."""
-    found: dict[int, ItemTerms] = {}
+    by_item: dict[int, ItemTerms] = {}
     for columns in term_columns(texts):
         bounds = zip(columns.ids, pairwise([0, *columns.ends.tolist()]), columns.letters, strict=True)
-        found.update({id: ItemTerms(id, columns.language, columns.hashes[a:b], own) for id, (a, b), own in bounds})
-    return (found[id] for id, *_ in texts)
+        by_item.update({id: ItemTerms(id, columns.language, columns.hashes[a:b], own) for id, (a, b), own in bounds})
+    return (by_item[id] for id, *_ in texts)
 
 
 def term_columns(texts: Sequence[TextRow]) -> Iterator[TermColumns]:
@@ -317,10 +317,10 @@ def term_columns(texts: Sequence[TextRow]) -> Iterator[TermColumns]:
         own = [row for row in texts if row[3] == language]
         for start in paced(range(0, len(own), _BATCH_ITEMS)):
             ids = iter(own[start : start + _BATCH_ITEMS])
-            for found in analyse_together([row[1:3] for row in own[start : start + _BATCH_ITEMS]], language):
-                some = [id for id, *_ in islice(ids, len(found.hash_ends))]
-                letters = split_letters(found) if language == "de" else [""] * len(some)
-                yield TermColumns(some, language, found.hashes, found.hash_ends, letters)
+            for analysed in analyse_together([row[1:3] for row in own[start : start + _BATCH_ITEMS]], language):
+                some = [id for id, *_ in islice(ids, len(analysed.hash_ends))]
+                letters = split_letters(analysed) if language == "de" else [""] * len(some)
+                yield TermColumns(some, language, analysed.hashes, analysed.hash_ends, letters)
 
 
 # ---------------------------------------------------------------- German words, in which compounds are looked up
@@ -341,16 +341,16 @@ class LayeredLexicon:
         return term in self._tail or (term in self._published and term not in self._extinct)
 
     def starting(self, prefix: str, limit: int) -> Sequence[str]:
-        found = self._published.starting(prefix, limit + len(self._extinct)), self._tail.starting(prefix, limit)
-        return self._first(*found, limit, str)
+        terms = self._published.starting(prefix, limit + len(self._extinct)), self._tail.starting(prefix, limit)
+        return self._first(*terms, limit, str)
 
     def ending(self, suffix: str, limit: int) -> Sequence[str]:
-        found = self._published.ending(suffix, limit + len(self._extinct)), self._tail.ending(suffix, limit)
-        return self._first(*found, limit, _reversed)
+        terms = self._published.ending(suffix, limit + len(self._extinct)), self._tail.ending(suffix, limit)
+        return self._first(*terms, limit, _reversed)
 
     def containing(self, part: str, limit: int) -> Sequence[str]:
-        found = self._published.containing(part, limit + len(self._extinct)), self._tail.containing(part, limit)
-        return self._first(*found, limit, str)
+        terms = self._published.containing(part, limit + len(self._extinct)), self._tail.containing(part, limit)
+        return self._first(*terms, limit, str)
 
     def _first(
         self, published: Sequence[str], tail: Sequence[str], limit: int, order: Callable[[str], str]
@@ -418,15 +418,15 @@ class TextState:
 
     def query(self, text: str, languages: Mapping[str, int]) -> PreparedQuery:
         """The text as a keyword query; cached, because search and score use the same one."""
-        known = self.prepared.get(text)
-        if known is None:
+        prepared = self.prepared.get(text)
+        if prepared is None:
             store = (languages, self.lexicon, self.frequencies, self.documents, self.code_share)
             query = keyword_query(text, *store, self.words)
-            known = rows.prepare(query)
+            prepared = rows.prepare(query)
             if len(self.prepared) >= _CACHED_QUERIES:
                 self.prepared.clear()
-            self.prepared[text] = known
-        return known
+            self.prepared[text] = prepared
+        return prepared
 
     def scorer(self, query: PreparedQuery) -> WordScorer:
         return WordScorer(query, (self.published.part, self.tail.part), self.average_length)
@@ -512,17 +512,17 @@ def having(state: TextState, groups: Sequence[Collection[str]], limit: int, allo
     """The same for at most `limit` items, the latest first."""
     if not groups:
         return []
-    found = np.concatenate([_published_with(state, groups), _tail_with(state, groups)])[::-1]
-    return (found if allowed is None else found[np.isin(found, allowed)])[:limit].tolist()
+    ids = np.concatenate([_published_with(state, groups), _tail_with(state, groups)])[::-1]
+    return (ids if allowed is None else ids[np.isin(ids, allowed)])[:limit].tolist()
 
 
 def _published_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
-    found = state.segment.containing(groups)
-    return state.published.ids[found[~state.published.dead[found]]]
+    matching = state.segment.containing(groups)
+    return state.published.ids[matching[~state.published.dead[matching]]]
 
 
 def _tail_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
     tail = state.tail.gather(state.tail.live)
     matches = (np.concatenate([tail.rows_with(term_hash(term)) for term in group]) for group in groups)
-    found = reduce(np.intersect1d, matches, np.arange(len(state.tail.live)))
-    return state.tail.ids[state.tail.live[found]]
+    matching = reduce(np.intersect1d, matches, np.arange(len(state.tail.live)))
+    return state.tail.ids[state.tail.live[matching]]

@@ -92,10 +92,10 @@ class Vectors(Rows):
 
     def rows(self, rows: Ints) -> Matrix:
         """The vectors of these rows. Raises Damaged if their checksums are wrong."""
-        found = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
-        if self.sums is not None and not np.array_equal(sums(found), self.sums[rows]):
+        vectors = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
+        if self.sums is not None and not np.array_equal(sums(vectors), self.sums[rows]):
             raise Damaged("vectors have a wrong checksum")
-        return found
+        return vectors
 
     def near(self, rows: Ints, query: Matrix) -> Matrix:
         """Cosines in single precision: the last digit depends on the order of the summation.
@@ -137,8 +137,8 @@ def _block_start(rows: Ints) -> int:
 
 
 def _after_last(breaks: Flags) -> int:
-    found = np.flatnonzero(breaks)
-    return int(found[-1]) + 1 if len(found) else 0
+    places = np.flatnonzero(breaks)
+    return int(places[-1]) + 1 if len(places) else 0
 
 
 def sums(matrix: Matrix) -> Sums:
@@ -222,17 +222,17 @@ class VectorSegment:
         covered, passing = self.covered, None if wanted is None else wanted[: self.covered]
         number = covered if passing is None else int(np.count_nonzero(passing))
         lists = probes(self.faiss.nlist) if number >= _DENSE_SHARE * covered else self.faiss.nlist
-        found = self._ask_faiss(query, count, lists, passing)
-        if len(found) < min(count, number):  # the nearest lists hold too few rows
-            found = self._ask_faiss(query, count, self.faiss.nlist, passing)
+        proposed = self._ask_faiss(query, count, lists, passing)
+        if len(proposed) < min(count, number):  # the nearest lists hold too few rows
+            proposed = self._ask_faiss(query, count, self.faiss.nlist, passing)
         if covered == len(self.vectors):
-            return found
+            return proposed
         later = np.arange(covered, len(self.vectors)) if wanted is None else np.flatnonzero(wanted[covered:]) + covered
-        return np.concatenate([found, later])
+        return np.concatenate([proposed, later])
 
     def _ask_faiss(self, query: Matrix, count: int, lists: int, passing: Flags | None) -> Ints:
-        found = self.faiss.search(query[None, :], count, params=search_parameters(lists, passing))[1][0]
-        return found if found[-1] >= 0 else found[found >= 0]
+        proposed = self.faiss.search(query[None, :], count, params=search_parameters(lists, passing))[1][0]
+        return proposed if proposed[-1] >= 0 else proposed[proposed >= 0]
 
 
 def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning) -> VectorSegment:
@@ -362,12 +362,12 @@ def begin(
     background = None if middle is None else Background(float(middle @ scorer.query.astype(np.float64)))
 
     def finish() -> Ranking:
-        rows, found = limit * state.windows, _found(first)
+        rows, hits_of_rows = limit * state.windows, _found(first)
         if state.windows == 1:
-            return Ranking(found, background)
-        while len(hits := _each_once(found)) < limit and len(found) == rows:
+            return Ranking(hits_of_rows, background)
+        while len(hits := _each_once(hits_of_rows)) < limit and len(hits_of_rows) == rows:
             rows *= _MORE_ROWS
-            found = _found(_nearest_rows(state, scorer, rows, allowed))
+            hits_of_rows = _found(_nearest_rows(state, scorer, rows, allowed))
         return Ranking(hits[:limit], background)
 
     return finish
@@ -403,14 +403,14 @@ def _each_once(hits: Hits) -> Hits:
 def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
     """Cosines in double precision, rounded, so that equal vectors tie. Raises Damaged if checksums are wrong."""
     try:
-        found = [
+        scores_of_parts = [
             (vectors.ids[rows], bindings.cosines(vectors.columns, rows, query)) for vectors, rows in parts if len(rows)
         ]
     except bindings.OutOfRange as error:
         raise Damaged("vectors have a wrong checksum") from error
-    if len(found) == 1:  # usually everything is published
-        return Hits(*found[0])
-    ids, cosines = zip((NONE, np.empty(0)), *found, strict=True)
+    if len(scores_of_parts) == 1:  # usually everything is published
+        return Hits(*scores_of_parts[0])
+    ids, cosines = zip((NONE, np.empty(0)), *scores_of_parts, strict=True)
     return Hits(np.concatenate(ids), np.concatenate(cosines))
 
 
@@ -431,11 +431,11 @@ def _floor(near: Matrix, limit: int) -> float:
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     """Cosines of those of these items that have vectors."""
     wanted = np.array(ids, np.int64)
-    found = _scored(((each, each.find(wanted)) for each in (state.published, state.tail)), query)
+    scored = _scored(((each, each.find(wanted)) for each in (state.published, state.tail)), query)
     if state.windows > 1:
-        best = bindings.order(found.ids, found.scores)
-        found = _each_once(Hits(found.ids[best], found.scores[best]))
-    return Ranking(found)
+        best = bindings.order(scored.ids, scored.scores)
+        scored = _each_once(Hits(scored.ids[best], scored.scores[best]))
+    return Ranking(scored)
 
 
 def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ints:

@@ -661,9 +661,9 @@ class TermTable:
             if not result and not runs.is_complete:
                 continue
             if not result:
-                result = found = _emitted(self._cells, runs, 2 * len(data) + 64)
-                if isinstance(found, Found):
-                    return found
+                result = emitted = _emitted(self._cells, runs, 2 * len(data) + 64)
+                if isinstance(emitted, Found):
+                    return emitted
             if result != _FULL or is_cleared:
                 raise Full if result == _FULL else ValueError("a text contains a zero byte")
             self._clear()
@@ -779,13 +779,13 @@ class Hints:
     def found(self, texts: Sequence[str]) -> list[int]:
         """The hints in each text: bit h is set if hint h is."""
         data = "\0".join([*texts, ""]).encode("utf-8", "surrogatepass")
-        found = (c_uint64 * len(texts))()
+        bits = (c_uint64 * len(texts))()
         failed = _hints(
-            data, len(data), len(texts), self._letters, self._ends, self._conditions, len(self._conditions), found
+            data, len(data), len(texts), self._letters, self._ends, self._conditions, len(self._conditions), bits
         )
         if failed:
             raise ValueError("a text contains a zero byte")
-        return list(found)
+        return list(bits)
 
 
 # ---------------------------------------------------------------- files (`files.c`)

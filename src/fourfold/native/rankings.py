@@ -63,9 +63,9 @@ class Lists:
 
 def ranges(numbers: Ints, wanted: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return those of the wanted numbers that a sorted column has: the index of each, and where it begins and ends."""
-    asked, found = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
-    count = _ranges(numbers, len(numbers), asked.buffer_info()[0], len(asked), found.buffer_info()[0])
-    listed = found[: 3 * count].tolist()
+    asked, triples = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
+    count = _ranges(numbers, len(numbers), asked.buffer_info()[0], len(asked), triples.buffer_info()[0])
+    listed = triples[: 3 * count].tolist()
     return list(zip(listed[::3], listed[1::3], listed[2::3], strict=True))
 
 
@@ -291,12 +291,12 @@ class List(Structure):
 
 def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: float) -> Fused:
     """Add up what the lists say of each item. `average`: cosine of the store; below -1 if unknown."""
-    given: Any = (List * len(lists))(*map(in_kernel, lists))
+    structs: Any = (List * len(lists))(*map(in_kernel, lists))
     room = sum([len(one.hits.ids) + (0 if one.more is None else len(one.more.ids)) for one in lists])
     ids, distinct = np.empty((2, room), np.int64)
     scores, values, totals = np.empty((3, room))
-    count = _fuse(given, len(lists), average, below_share, grid, ids, scores, values, distinct, totals)
-    return Fused(Hits(distinct[:count], totals[:count]), given, ids, scores, values)
+    count = _fuse(structs, len(lists), average, below_share, grid, ids, scores, values, distinct, totals)
+    return Fused(Hits(distinct[:count], totals[:count]), structs, ids, scores, values)
 
 
 def in_kernel(one: FusionList) -> tuple[int | float | None, ...]:
@@ -317,10 +317,10 @@ def addresses_of(hits: Hits) -> tuple[int | None, int | None]:
     return both
 
 
-def missing(ids: Ints, known: Ints) -> Ints:
+def missing(ids: Ints, listed: Ints) -> Ints:
     """Return the distinct ids that are not among the known ones, in the order in which they occur."""
     unknown = np.empty(len(ids), np.int64)
-    return unknown[: _missing(ids, len(ids), known, len(known), unknown)]
+    return unknown[: _missing(ids, len(ids), listed, len(listed), unknown)]
 
 
 def common(one: Hits, other: Hits) -> int:
@@ -422,24 +422,24 @@ def expand(
     room = PARTS * (len(texts[0].hits.ids) + len(texts[1].hits.ids) + len(listed) + 2 * limit)
     numbers, floats = np.empty(_RESULTS * room, np.int64), np.empty(_RESULTS * room)
     starts, strengths = array("q", named), array("d", named.values())
-    given: Any = _Expansion(
+    struct: Any = _Expansion(
         (in_kernel(texts[0]), in_kernel(texts[1])), *scale, starts.buffer_info()[0], strengths.buffer_info()[0],
         len(named), *rules, nearness is not None, nearness or _NO_WALK, shares, INT64.address(allowed),
         -1 if allowed is None else len(allowed), limit, INT64.address(listed), len(listed),
         tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]),
         INT64.address(numbers), FLOAT64.address(floats), room,
     )  # fmt: skip
-    _expand(byref(given), byref(columns.struct))
+    _expand(byref(struct), byref(columns.struct))
     scored: list[Scores | None] = []
     for number, scorer in enumerate(scorers):
         ids, scores = (_SCORED + number) * room, (_SCORES + 2 * number) * room
         count = 0 if scorer is None else scorer.struct.count
         both = floats[scores : scores + count], floats[scores + room : scores + room + count]
         scored.append(None if scorer is None else Scores(numbers[ids : ids + count], *both))
-    walk, shared = given.walk_count, given.shared_count
-    one, other = given.first_unlisted, given.second_unlisted
+    walk, shared = struct.walk_count, struct.shared_count
+    one, other = struct.first_unlisted, struct.second_unlisted
     return Reached(
-        given.start_count,
+        struct.start_count,
         Hits(numbers[:walk], floats[:walk]),
         Hits(numbers[room : room + shared], floats[room : room + shared]),
         (numbers[2 * room : 2 * room + one], numbers[3 * room : 3 * room + other]),

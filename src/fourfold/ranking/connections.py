@@ -48,24 +48,24 @@ def rarity(uses: int) -> float:
 # ---------------------------------------------------------------- links
 
 
-def longest_names(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> list[str]:
+def longest_names(nodes: Mapping[str, Sequence[int]], names: Iterable[str]) -> list[str]:
     """Known names that are not part of a longer one: `new york city`, not `york`."""
-    padded = [f" {name} " for name in names if name in known]
+    padded = [f" {name} " for name in names if name in nodes]
     return [name[1:-1] for name in padded if not any(name in other and name != other for other in padded)]
 
 
-def longest_named(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> set[int]:
+def longest_named(nodes: Mapping[str, Sequence[int]], names: Iterable[str]) -> set[int]:
     """Nodes (`known`, by name) of the longest names."""
-    return {node for name in longest_names(known, names) for node in known[name]}
+    return {node for name in longest_names(nodes, names) for node in nodes[name]}
 
 
 def named_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
     """Strengths of the items that belong to the starts themselves."""
-    found: dict[int, float] = {}
+    items: dict[int, float] = {}
     for link in links:
         if link.kind == "own":
-            found[link.item] = max(found.get(link.item, 0.0), strengths[link.source] * rarity(link.degree))
-    return found
+            items[link.item] = max(items.get(link.item, 0.0), strengths[link.source] * rarity(link.degree))
+    return items
 
 
 def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
@@ -73,12 +73,12 @@ def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict
 
     Not damped at hubs: a relation of a hub is weak evidence for a ranking, but it is stored knowledge all the same.
     """
-    found: dict[int, float] = {}
+    items: dict[int, float] = {}
     for link in links:
         if link.kind in ("own", "edge"):
             sure = strengths[link.source] * NEARNESS[link.kind] * min(1.0, link.weight)
-            found[link.item] = max(found.get(link.item, 0.0), sure)
-    return found
+            items[link.item] = max(items.get(link.item, 0.0), sure)
+    return items
 
 
 def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: Collection[int]) -> dict[int, float]:
@@ -91,12 +91,12 @@ def answering_items(shares: Mapping[int, float], links: Iterable[Link], named: C
         if link.kind == "names" or (link.kind == "own" and link.item not in named):
             share = shares[link.source] * (1.0 if link.kind == "own" else MENTIONING)
             by_kind[link.kind].setdefault(link.source, {})[link.item] = share
-    found: dict[int, float] = {}
+    best_shares: dict[int, float] = {}
     for items in ({**by_kind["names"], **by_kind["own"]}).values():
         for item, share in items.items():
-            found[item] = max(found.get(item, 0.0), share)
-    best = max(found.values(), default=1.0) or 1.0
-    return {item: share / best for item, share in found.items()}
+            best_shares[item] = max(best_shares.get(item, 0.0), share)
+    best = max(best_shares.values(), default=1.0) or 1.0
+    return {item: share / best for item, share in best_shares.items()}
 
 
 def only_linked(links: Iterable[Link]) -> set[int]:

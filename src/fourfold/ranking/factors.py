@@ -72,11 +72,11 @@ _OPEN: Final = timedelta(days=30)
 _ZERO: Final = timedelta()
 
 
-def check_mode(given: str) -> TimeMode:
+def check_mode(value: str) -> TimeMode:
     for mode in TIME_MODES:
-        if given == mode:
+        if value == mode:
             return mode
-    raise InvalidQuery(f"time is {given!r}", f"It is one of {', '.join(TIME_MODES)}")
+    raise InvalidQuery(f"time is {value!r}", f"It is one of {', '.join(TIME_MODES)}")
 
 
 def distance(window: TimeWindow, moment: datetime) -> timedelta:
@@ -105,15 +105,15 @@ UNKNOWN_SOURCE: Final = "unknown"
 SOURCES: Final[tuple[str, ...]] = (*get_args(Source), UNKNOWN_SOURCE)
 
 
-def checked_source_weights(given: object) -> dict[str, float] | None:
+def checked_source_weights(value: object) -> dict[str, float] | None:
     """Return the weights below 1, None if there are none; raise InvalidWeights if one is not valid."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, Mapping):
-        raise _invalid(f"source_weights are {type(given).__name__}, not names with numbers")
+    if not isinstance(value, Mapping):
+        raise _invalid(f"source_weights are {type(value).__name__}, not names with numbers")
     weights = {
         _source_name(name): _source_number(name, value)
-        for name, value in cast("Mapping[object, object]", given).items()
+        for name, value in cast("Mapping[object, object]", value).items()
     }
     return {name: weight for name, weight in weights.items() if weight != 1} or None
 
@@ -190,8 +190,8 @@ def _rows(parent: Explanation, depth: int) -> list[Bar]:
 
 
 def _line(contribution: Contribution, part: Part | None) -> Explanation:
-    found = _found(contribution, "" if part is None else f" of {part_name(part)}")
-    description = f"{contribution.source}: {found}weight {contribution.weight:.4g} x {contribution.scaled:.4g}"
+    place = _found(contribution, "" if part is None else f" of {part_name(part)}")
+    description = f"{contribution.source}: {place}weight {contribution.weight:.4g} x {contribution.scaled:.4g}"
     return Explanation(contribution.value, description, _details(contribution))
 
 

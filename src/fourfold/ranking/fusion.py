@@ -55,9 +55,9 @@ def in_order(hits: Hits) -> Hits:
 
 def ranks(scores: Floats) -> Ints:
     """Return the ranks, from 1, of sorted scores; equal neighbours share the best rank of their group."""
-    found = np.arange(1, len(scores) + 1)
-    found[1:][scores[1:] == scores[:-1]] = 1
-    return np.maximum.accumulate(found)
+    numbers = np.arange(1, len(scores) + 1)
+    numbers[1:][scores[1:] == scores[:-1]] = 1
+    return np.maximum.accumulate(numbers)
 
 
 def ranked(scores: Mapping[int, float], limit: int) -> Hits:
@@ -145,7 +145,9 @@ class Fusion:
         """Return the contributions to each of several ids."""
         parts = [part for part in self.parts if len(part.values)]
         places = [bindings.places(part.raw.ids, ids) for part in parts]
-        columns = [part.contributions(found) for part, found in zip(parts, places, strict=True)] or [[None] * len(ids)]
+        columns = [part.contributions(indexes) for part, indexes in zip(parts, places, strict=True)] or [
+            [None] * len(ids)
+        ]
         return [tuple(line for line in lines if line is not None) for lines in zip(*columns, strict=True)]
 
 
@@ -176,9 +178,9 @@ def fuse(parts: Sequence[Part], weights: Mapping[str, float]) -> Fusion:
     if not parts:
         return Fusion(NO_HITS, applied)
     ids, values = [part.raw.ids for part in parts], [part.values for part in parts]
-    found, totals = bindings.sums(np.concatenate(ids), np.concatenate(values))
-    order = bindings.order(found, totals)
-    return Fusion(Hits(found[order], totals[order]), applied, lambda: parts)
+    distinct, totals = bindings.sums(np.concatenate(ids), np.concatenate(values))
+    order = bindings.order(distinct, totals)
+    return Fusion(Hits(distinct[order], totals[order]), applied, lambda: parts)
 
 
 def with_all_retrievers(weights: Mapping[str, float]) -> dict[str, float]:
@@ -328,9 +330,9 @@ def held_back(fusion: Fusion, linked: Collection[int]) -> Fusion:
     for part in reversed(fusion.parts):
         if part.source in (GRAPH, WALK) and len(part.raw):
             places, values = bindings.places(part.raw.ids, wanted), part.values.copy()
-            found = places >= 0
-            taken = np.where(found, np.minimum(excess, values[places]), 0.0)
-            values[places[found]] -= taken[found]
+            listed = places >= 0
+            taken = np.where(listed, np.minimum(excess, values[places]), 0.0)
+            values[places[listed]] -= taken[listed]
             excess -= taken
             part = part._replace(values=values)
         parts.append(part)
@@ -507,11 +509,11 @@ def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> 
 
 def _reported(weights: Mapping[str, float]) -> dict[str, float]:
     """The weights by retriever: that of its list and that of its expansion together."""
-    known = {name: weight for name, weight in weights.items() if name in RETRIEVERS}
+    by_retriever = {name: weight for name, weight in weights.items() if name in RETRIEVERS}
     for name, expansion in EXPANSIONS.items():
         if expansion in weights:
-            known[name] = known.get(name, 0.0) + weights[expansion]
-    return known
+            by_retriever[name] = by_retriever.get(name, 0.0) + weights[expansion]
+    return by_retriever
 
 
 # ---------------------------------------------------------------- weights

@@ -32,10 +32,10 @@ def check_weights(weights: object) -> dict[str, float]:
     """Return weights for all retrievers, 0 for those left out; raise InvalidWeights if they are not valid."""
     if not isinstance(weights, Mapping):
         raise _invalid(f"weights are {type(weights).__name__}, not names with numbers")
-    given = cast("Mapping[object, object]", weights)
-    if not given:
+    numbers = cast("Mapping[object, object]", weights)
+    if not numbers:
         raise _invalid("weights are empty")
-    checked = {_check_name(name): _check_number(name, value) for name, value in given.items()}
+    checked = {_check_name(name): _check_number(name, value) for name, value in numbers.items()}
     _check_sum(checked.values())
     return {name: checked.get(name, 0.0) for name in RETRIEVERS}
 
@@ -49,9 +49,9 @@ def complete_pair(weights: object, graph: float) -> dict[str, float]:
     return {**completed, "graph": graph}
 
 
-def configured_weights(setting: str, defaults: Mapping[str, float], given: Mapping[str, float]) -> dict[str, float]:
+def configured_weights(setting: str, defaults: Mapping[str, float], changes: Mapping[str, float]) -> dict[str, float]:
     """Fill up configured weights from `defaults`; raise InvalidSetting with the setting's name if they are invalid."""
-    merged = {**defaults, **given}
+    merged = {**defaults, **changes}
     try:
         check_weights(merged)
     except InvalidWeights as wrong:

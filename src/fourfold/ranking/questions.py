@@ -71,13 +71,13 @@ def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]
     if not any(map(beginnings.__getitem__, spelled)):
         return "standard", ()
     terms = {language: [terms_of(word, language) for word in spelled] for language in ("de", "en")}
-    found = {language: set[str]().union(*own) for language, own in terms.items()}
+    every_term = {language: set[str]().union(*own) for language, own in terms.items()}
     matched = [
         keyword.spelled
         for keyword in keywords
         if (
-            not found[keyword.language].isdisjoint(keyword.parts[0])
-            and all(not found[keyword.language].isdisjoint(part) for part in keyword.parts[1:])
+            not every_term[keyword.language].isdisjoint(keyword.parts[0])
+            and all(not every_term[keyword.language].isdisjoint(part) for part in keyword.parts[1:])
         )
         or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
     ]
@@ -169,10 +169,10 @@ def relational_words(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[Re
 
 
 def _made(spelled: str, language: str) -> RelationalWord:
-    found = folded_words(spelled)
-    parts = tuple(frozenset(_forms(word, language)) for word in found)
+    words = folded_words(spelled)
+    parts = tuple(frozenset(_forms(word, language)) for word in words)
     return RelationalWord(
-        spelled, language, parts, _separated(found[0]) if language == "de" and len(found) == 1 else None
+        spelled, language, parts, _separated(words[0]) if language == "de" and len(words) == 1 else None
     )
 
 
@@ -303,11 +303,11 @@ _HUMP = re.compile(r"(?<=[a-zäöüß])(?=[A-ZÄÖÜ])")
 @cache
 def _meanings() -> Mapping[str, frozenset[str]]:
     """By term, the meanings that it has."""
-    found: dict[str, set[str]] = {}
+    by_term: dict[str, set[str]] = {}
     for number, line in enumerate(_MEANINGS.strip().split("\n")):
         for term in _line_terms(line):
-            found.setdefault(term, set()).add(f"#{number}")
-    return {term: frozenset(numbers) for term, numbers in found.items()}
+            by_term.setdefault(term, set()).add(f"#{number}")
+    return {term: frozenset(numbers) for term, numbers in by_term.items()}
 
 
 def _line_terms(line: str) -> Iterator[str]:
@@ -336,8 +336,8 @@ class _Terms(NamedTuple):
 def _terms(word: str) -> _Terms:
     """The forms of a word in both languages, so that owned and owner have one in common, and what it may mean."""
     forms = frozenset(form for language in ("en", "de") for form in _forms(word, language))
-    known = _meanings()
-    return _Terms(forms, frozenset[str]().union(*(known[form] for form in forms if form in known)))
+    meanings = _meanings()
+    return _Terms(forms, frozenset[str]().union(*(meanings[form] for form in forms if form in meanings)))
 
 
 class _Phrase(NamedTuple):
@@ -524,8 +524,8 @@ def answering_nodes(
 
 def _best_of_words(matches: Iterable[_Match]) -> list[_Match]:
     """Of the matches of each word of the question, the best: a word that occurs in a relation means no other."""
-    found = list(matches)
+    every_match = list(matches)
     best: dict[int, float] = {}
-    for match in found:
+    for match in every_match:
         best[match.place] = max(best.get(match.place, 0.0), match.quality)
-    return [match for match in found if match.quality == best[match.place]]
+    return [match for match in every_match if match.quality == best[match.place]]

@@ -64,7 +64,7 @@ LIST_SCALES: Final[Mapping[str, str]] = MappingProxyType(_scales)
 
 def register_spec(spec: RetrieverSpec) -> None:
     """Add a retriever after the known ones; raise ValueError if one of its names is taken."""
-    taken = {name for known in RETRIEVERS.values() for name in _names(known)}
+    taken = {name for other in RETRIEVERS.values() for name in _names(other)}
     if not spec.name.isidentifier() or not taken.isdisjoint(_names(spec)):
         raise ValueError(f"{spec.name!r} is not a free name for a retriever; the retrievers are {names_of_all()}")
     _registered[spec.name] = spec
@@ -79,8 +79,8 @@ def unregister_spec(name: str) -> None:
 def _list_all() -> None:
     specs = [*RETRIEVERS.values()]
     expanding = {spec.expansion: spec for spec in specs if spec.expansion is not None}
-    for known in (_expansions, _shares, _scales):
-        known.clear()
+    for table in (_expansions, _shares, _scales):
+        table.clear()
     _expansions.update({spec.name: expansion for expansion, spec in expanding.items()})
     _shares.update({spec.name: spec.share for spec in specs})
     _shares.update({expansion: spec.expansion_share for expansion, spec in expanding.items()})
