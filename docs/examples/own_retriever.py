@@ -1,5 +1,5 @@
 from fourfold import HybridSearch, Memory, NewItem, Query, Ranking
-from fourfold.engine.pipeline import KeywordRetriever
+from fourfold.engine.retrievers import KeywordRetriever
 from fourfold.retrieval import Hit, Plan
 
 

@@ -7,7 +7,7 @@ from docs_pages import ROOT, quoted, row
 
 from fourfold.engine import confidence
 from fourfold.limits import CANDIDATES, HUB
-from fourfold.ranking import factors, fusion, presets
+from fourfold.ranking import factors, fusion, plan
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
 from fourfold.ranking.plan import PRESETS, RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, Preset
 from fourfold.ranking.retrievers import RETRIEVERS
@@ -58,11 +58,11 @@ def slopes(title: str, part: str) -> str:
         f"German: {', '.join(RELATIONAL_DE)} -",
         f"English: {', '.join(RELATIONAL_EN)} ",
         f"relational {' / '.join(f'{weight:g}' for weight in RELATIONAL_WEIGHTS.values())} |",
-        f"under {presets.SMALL_STORE_ITEMS} | {presets.adaptive_alpha(presets.SMALL_STORE_ITEMS - 1):g} |",
-        f"{presets.SMALL_STORE_ITEMS} to {presets.LARGE_STORE_ITEMS:,} | "
-        f"{presets.adaptive_alpha(presets.LARGE_STORE_ITEMS):g} |",
-        f"more | {presets.adaptive_alpha(presets.LARGE_STORE_ITEMS + 1):g} |",
-        f"min(1, {presets.TAG_BOOST:g} x (1 - alpha))",
+        f"under {plan.SMALL_STORE_ITEMS} | {plan.adaptive_alpha(plan.SMALL_STORE_ITEMS - 1):g} |",
+        f"{plan.SMALL_STORE_ITEMS} to {plan.LARGE_STORE_ITEMS:,} | "
+        f"{plan.adaptive_alpha(plan.LARGE_STORE_ITEMS):g} |",
+        f"more | {plan.adaptive_alpha(plan.LARGE_STORE_ITEMS + 1):g} |",
+        f"min(1, {plan.TAG_BOOST:g} x (1 - alpha))",
         f"decay {factors.DECAY:g}, floor 0.3",
         f"strength {factors.RECENCY_STRENGTHS['auto']:g}; in rrf {factors.RECENCY_STRENGTHS['rrf']:g}",
         f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
