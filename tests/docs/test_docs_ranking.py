@@ -59,8 +59,7 @@ def slopes(title: str, part: str) -> str:
         f"English: {', '.join(RELATIONAL_EN)} ",
         f"relational {' / '.join(f'{weight:g}' for weight in RELATIONAL_WEIGHTS.values())} |",
         f"under {plan.SMALL_STORE_ITEMS} | {plan.adaptive_alpha(plan.SMALL_STORE_ITEMS - 1):g} |",
-        f"{plan.SMALL_STORE_ITEMS} to {plan.LARGE_STORE_ITEMS:,} | "
-        f"{plan.adaptive_alpha(plan.LARGE_STORE_ITEMS):g} |",
+        f"{plan.SMALL_STORE_ITEMS} to {plan.LARGE_STORE_ITEMS:,} | {plan.adaptive_alpha(plan.LARGE_STORE_ITEMS):g} |",
         f"more | {plan.adaptive_alpha(plan.LARGE_STORE_ITEMS + 1):g} |",
         f"min(1, {plan.TAG_BOOST:g} x (1 - alpha))",
         f"decay {factors.DECAY:g}, floor 0.3",

@@ -50,9 +50,9 @@ class IndexTuning:
 DEFAULT = IndexTuning()
 
 
-# ---------------------------------------------------------------- source
+# ---------------------------------------------------------------- what indexes read
 #
-# What indexes read: the items of one namespace, and the log of their changes. A store implements these protocols.
+# The items of one namespace, and the log of their changes. A store implements these protocols.
 
 TextRow: TypeAlias = tuple[int, str, str, str]
 """(id, title, text, language) of an item as keyword search reads it: the fact that it states is part of its title."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import islice, pairwise, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -148,11 +148,9 @@ def _blocks(folder: Path, span: Span, size: int) -> Iterator[Block]:
         at += postings + -_size(terms, postings) % _ALIGNMENT
 
 
-# ---------------------------------------------------------------- text segment
+# ---------------------------------------------------------------- published segment
 #
 # The published part of a keyword index: columns of term hashes, their postings, and German words.
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Sums = NDArray[np.uint32]
 
 
-# ---------------------------------------------------------------- vector rows
+# ---------------------------------------------------------------- rows with vectors
 #
 # Rows with their unit vectors, mapped from a file or in memory, and verified as they are read.
 

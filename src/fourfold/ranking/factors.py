@@ -1,4 +1,4 @@
-"""Factors of scores: age (recency), a time window, and the interface through which an item came in."""
+"""Factors of scores: age (recency), a time window, and the source of an item; and scores explained as trees."""
 
 from __future__ import annotations
 
@@ -138,9 +138,7 @@ def _invalid(what: str) -> InvalidWeights:
     return InvalidWeights(what, f"Give numbers from 0 to 1 for any of {', '.join(SOURCES)}; others have the weight 1")
 
 
-# ---------------------------------------------------------------- explain
-#
-# Explanations: a score as a tree, and the tree as rows for a renderer.
+# ---------------------------------------------------------------- explanations: a score as a tree, and as rows to draw
 
 
 class Bar(NamedTuple):

@@ -17,10 +17,6 @@ from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.retrieval import FusionName, Plan, Recency, Tuning
 from fourfold.text.fold import folded_words
 
-# ---------------------------------------------------------------- presets
-#
-# Presets with their weights, the settings that change them, and tuned presets.
-
 # ---------------------------------------------------------------- weights
 
 TOLERANCE: Final = 1e-9
