@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
-from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.plan import (
     PRESETS,
     PlanRequest,
@@ -22,6 +21,7 @@ from fourfold.ranking.plan import (
     configured_weights,
     is_alpha,
     make_plan,
+    scaled_to_one,
 )
 from fourfold.retrieval import Recency
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,6 +35,7 @@ import numpy as np
 from fourfold.frozen import value
 from fourfold.native import bindings, rankings
 from fourfold.native.rankings import FusionList
+from fourfold.ranking.plan import scaled_to_one
 from fourfold.ranking.retrievers import EXPANSIONS, LIST_SCALES, LIST_SHARES, RETRIEVERS
 from fourfold.retrieval import Background, Contribution, Hit, Hits, Ranking, Tuning
 
@@ -212,13 +213,6 @@ def columns(hits: Sequence[Hit]) -> Hits:
     first = {hit.id: hit.score for hit in reversed(hits)}
     ids = list(dict.fromkeys(hit.id for hit in hits))
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
-
-
-def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
-    """Return the weights of `names` scaled to sum 1; empty if all are zero."""
-    kept = {name: weights[name] for name in names if weights.get(name, 0.0) > 0}
-    total = math.fsum(kept.values())
-    return {name: weight / total for name, weight in kept.items()}
 
 
 def grid_of(weights: Mapping[str, float]) -> float:

@@ -11,7 +11,6 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
 from fourfold.frozen import value
 from fourfold.ranking.factors import DECAY, RECENCY_STRENGTHS, check_recency, checked_source_weights
-from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.questions import QueryType, asks_for_another, is_ordinary, route
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.retrieval import FusionName, Plan, Recency, Tuning
@@ -34,6 +33,13 @@ def check_weights(weights: object) -> dict[str, float]:
     checked = {_check_name(name): _check_number(name, value) for name, value in numbers.items()}
     _check_sum(checked.values())
     return {name: checked.get(name, 0.0) for name in RETRIEVERS}
+
+
+def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+    """Return the weights of `names` scaled to sum 1; empty if all are zero."""
+    kept = {name: weights[name] for name in names if weights.get(name, 0.0) > 0}
+    total = math.fsum(kept.values())
+    return {name: weight / total for name, weight in kept.items()}
 
 
 def complete_pair(weights: object, graph: float) -> dict[str, float]:
