@@ -68,7 +68,7 @@ wheels-emulated: $(WHEELS)/installed
 
 # Starts a Milvus core and a cluster of three Weaviate nodes; building Weaviate takes about a quarter of an hour, once.
 cluster-test: $(VENV)/tested $(MILVUS)/installed
-	$(BIN)/python tests/cluster/weaviate_nodes.py --build
+	$(BIN)/python tests/support/weaviate_nodes.py --build
 	$(BIN)/python -m pytest tests/cluster -m "soak or not soak" -rP
 	$(BIN)/python -m pytest tests/conformance -m "soak or not soak" -k "milvus or weaviate"
 

@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
 
 def start(data: Path) -> str:
     """A server from its wheel."""
-    command = [sys.executable, str(ROOT / "tests" / "postgres_start.py"), str(data)]
+    command = [sys.executable, str(ROOT / "tests" / "support" / "postgres_start.py"), str(data)]
     configured = data / "configured"
     dsn = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()[-1]
     if not configured.exists():

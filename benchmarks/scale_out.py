@@ -29,7 +29,7 @@ from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tests" / "cluster"))
+sys.path.append(str(ROOT / "tests" / "support"))
 
 from weaviate_nodes import NODES, Cluster  # noqa: E402  (the path above makes this import possible)
 

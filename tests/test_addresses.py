@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from fourfold import Memory, addresses
+from fourfold.cli.main import main
 from fourfold.config import load
 from fourfold.errors import FourfoldError, InvalidSetting
-
-sys.path.append(str(Path(__file__).parent / "cli"))
-from fourfold.cli.main import main
 
 SECRET = "canary"
 """The password is `canary`, a special character, and `canary` again, or has it at one end."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import index_servers
@@ -17,9 +16,6 @@ from fourfold.storage.postgres.index_log import Generation, every
 from fourfold.storage.postgres.namespaces import find
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
-
-for room in ("conformance", "postgres"):
-    sys.path.append(str(Path(__file__).parent.parent / room))
 
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1)
 """Uses the index even under narrow filters, and feeds it at every publication."""

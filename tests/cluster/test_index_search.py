@@ -10,8 +10,8 @@ import pytest
 from cluster_support import TUNING, entries, generations, opened
 from conformance_subjects import LATER, NOW, NS, RETRIEVERS, item
 from oracle import Oracle
+from postgres_support import found_by, some_items, some_queries, vector
 from store_calls import StoreCalls
-from test_postgres_agreement import found_by, some_items, some_queries, vector
 
 from fourfold.errors import IndexUnavailable
 from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch

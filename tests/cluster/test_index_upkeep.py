@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from cluster_support import TUNING, document, entries, generations, opened
 from conformance_subjects import LATER, NOW, NS, item
-from postgres_support import execute
+from postgres_support import execute, some_items
 from store_calls import StoreCalls
-from test_postgres_agreement import some_items
 
 from fourfold.errors import IndexUnavailable
 from fourfold.model import NO_FILTERS, Space

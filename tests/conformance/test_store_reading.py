@@ -71,7 +71,7 @@ def test_another_process_reads_and_writes_the_same_store(folder):
     (own,) = add(store, item("Der Vertrag der Eltern", vector=unit(1, 0)))
     search(store, "keyword", "Vertrag")
     here = Path(__file__).parent
-    command = [sys.executable, "-c", _CHILD, str(folder), str(here), str(here.parent)]
+    command = [sys.executable, "-c", _CHILD, str(folder), str(here.parent / "support")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.strip() == f"{own + 1} {[own, own + 1]} {[own, own + 1]}"
     for name in RETRIEVERS:

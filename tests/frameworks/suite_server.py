@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from anthropic.lib.tools import ToolError
 from haystack import Document as HaystackDocument
+from http_server import serving
 from langchain_core.documents import Document
 from llama_index.core.schema import TextNode
 
 import fourfold
 from fourfold import RemoteMemory
 from fourfold.integrations import claude_memory, haystack, langchain, langgraph, llama_index
-
-sys.path.append(str(Path(__file__).parents[1] / "http"))
-from http_server import serving
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from fourfold.model import NewItem
 from fourfold.serve.mcp.http import PATH, make_app
 from fourfold.storage.sqlite.store import SqliteStore
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parent.parent / "support"))
 from oracle import Oracle
 
 Target = Callable[[bytes], None]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import httpx
 import postgres_servers
 import pytest
+from http_server import NS, serving
 from mcp_support import call, connected, refused
 
 from fourfold import Memory, NewItem, connect
 from fourfold.config import Settings
 from fourfold.model import ItemPatch
 from fourfold.serve.mcp.server import build
-
-sys.path.append(str(Path(__file__).parents[1] / "http"))
-from http_server import NS, serving
 
 pytestmark = pytest.mark.spec("C15")
 

@@ -204,7 +204,7 @@ def test_a_forked_child_does_not_wait_for_the_thread(spent_rows: int) -> None:
     ids=["while the thread works", "and later searches are done by their callers"],
 )
 def test_the_process_ends(ending: str) -> None:
-    tests = Path(__file__).parent
-    code = f"import sys; sys.path[:0] = {[str(tests), str(tests.parent)]}\n"
+    places = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
+    code = f"import sys; sys.path[:0] = {places}\n"
     code += f"from test_native_nearest import *; from fourfold.native.bindings import LIBRARY\n{ending}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,57 +8,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import postgres_servers
 import pytest
-
-from postgres_support import INDEXED  # isort: skip  (extends sys.path for the next imports)
-from conformance_operations import NAMES, TAGS, WORDS
+from conformance_operations import NAMES
 from conformance_subjects import NOW, NS, RETRIEVERS, item
 from oracle import Oracle
+from postgres_support import INDEXED, found_by, some_items, some_queries, vector
 from store_calls import StoreCalls
 
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
-from fourfold.retrieval import Query
 from fourfold.storage.postgres import vectors, words
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-
-
-def vector(random: Random) -> Any:
-    numbers = np.array([random.gauss(0, 1) for _ in range(16)])
-    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
-
-
-def some_items(count: int) -> list[Any]:
-    random = Random(7)
-    return [
-        item(
-            " ".join(random.choices(WORDS, k=random.randint(3, 30))) + f" {random.choice(NAMES)} {number}",
-            title=random.choice(NAMES) if random.random() < 0.2 else "",
-            key=f"k{number}",
-            kind="rare" if number % 100 == 0 else "common",
-            tags=tuple(random.sample(TAGS, 2)),
-            vector=vector(random),
-        )
-        for number in range(count)
-    ]
-
-
-def some_queries(count: int) -> list[Query]:
-    random = Random(8)
-    return [
-        Query(
-            NS,
-            " ".join([*random.choices(WORDS, k=random.randint(1, 6)), *random.sample(NAMES, random.choice((0, 1)))]),
-            vector(random),
-            Filters(kind="common") if random.random() < 0.2 else NO_FILTERS,
-        )
-        for _ in range(count)
-    ]
-
 
 TUNING = replace(INDEXED, server_settings={"enable_seqscan": "off", "enable_sort": "off"})
 """With so few rows the server would prefer scans and sorts to indexes."""
@@ -75,11 +38,6 @@ def all_stores(folder: Path, count: int) -> dict[str, StoreCalls]:
         each.add_edges(NS, edges)
         each.store.maintenance.publish(NS, everything=True)
     return calls
-
-
-def found_by(calls: StoreCalls, retriever: str, query: Query) -> Any:
-    with calls.snapshot(NS) as at:
-        return RETRIEVERS[retriever](at).search(query, 200).hits
 
 
 @pytest.mark.spec("S1.1")

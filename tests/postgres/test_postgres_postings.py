@@ -8,10 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
-
-from postgres_support import INDEXED, execute  # isort: skip  (extends sys.path for the next import)
 from conformance_subjects import NOW, NS, item
 from oracle import Oracle
+from postgres_support import INDEXED, execute
 from store_calls import StoreCalls
 
 from fourfold import validation as rules

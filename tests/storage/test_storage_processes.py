@@ -37,7 +37,8 @@ with Memory.open({str(folder)!r}, embedder=WordEmbedder()) as memory:
 {textwrap.indent(textwrap.dedent(body), "    ")}
     print(json.dumps(answer))
 """
-    paths = os.pathsep.join([str(HERE.parent), str(HERE.parent.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    places = [str(HERE.parent / "support"), str(HERE.parent.parent / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = os.pathsep.join(places)
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": paths},

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from files_support import made_pdf
 
 import fourfold
 from fourfold import child_process
 from fourfold.storage.sqlite.publish_worker import PublishJob
-
-sys.path.append(str(Path(__file__).parent.parent / "ingest"))
-from files_support import made_pdf
 
 SOURCE = Path(fourfold.__file__).parent
 STARTERS = ("start", "start_detached")

@@ -21,7 +21,7 @@ _IMPORTED = [
     "trust_preload",
 ]
 
-_PLACES = [str(_HERE), str(_HERE.parent)]
+_PLACES = [str(_HERE), str(_HERE.parent / "support")]
 
 sys.path[:0] = [path for path in _PLACES if path not in sys.path]
 

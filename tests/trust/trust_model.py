@@ -6,7 +6,6 @@ import importlib
 import math
 import os
 import shutil
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import trust_child
+from conformance_operations import NAMES, TAGS
 from engine_support import WordEmbedder
 from oracle import Oracle
 from store_calls import StoreCalls
@@ -34,9 +34,6 @@ from fourfold.storage.protocols import Store
 from fourfold.storage.sqlite.store import SqliteStore, TemporaryStore
 from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace, Record
-
-sys.path.append(str(Path(__file__).parent.parent / "conformance"))
-from conformance_operations import NAMES, TAGS
 
 NAMESPACES = ("notes", "papers")
 FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)

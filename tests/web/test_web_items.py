@@ -19,8 +19,8 @@ from web_stores import SPOKES
 pytestmark = pytest.mark.spec("C10")
 
 if TYPE_CHECKING:
-    from conftest import Workbench
     from playwright.sync_api import Page
+    from workbench import Workbench
 
 TEXTS = {
     "red": "The red bicycle is in the cellar",

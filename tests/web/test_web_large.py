@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Workbench, working
 from http_server import Server, serving
 from test_web_search import ids, slide, state
 from web_stores import many_items
+from workbench import Workbench, working
 
 from fourfold import Memory
 from fourfold.config import Settings

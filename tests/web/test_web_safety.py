@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Workbench, working
 from http_server import Server, serving
 from test_web_search import QUERY, ids
 from web_stores import HOSTILE
+from workbench import Workbench, working
 
 from fourfold.serve.http.app import WEB, page_files
 

@@ -17,8 +17,8 @@ import pytest
 pytestmark = pytest.mark.spec("C10")
 
 if TYPE_CHECKING:
-    from conftest import Workbench
     from playwright.sync_api import Page
+    from workbench import Workbench
 
 QUERY = "What did we decide after invoices went out twice?"
 

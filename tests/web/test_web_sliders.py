@@ -14,8 +14,8 @@ from fourfold.ranking.retrievers import RETRIEVERS
 pytestmark = pytest.mark.spec("C10")
 
 if TYPE_CHECKING:
-    from conftest import Workbench
     from playwright.sync_api import Route
+    from workbench import Workbench
 
 SEARCHES = re.compile(r"/search$")
 

@@ -169,8 +169,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-
-    sys.path.append(str(Path(__file__).parents[1] / "mcp"))
     main()

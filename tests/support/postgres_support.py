@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
+import numpy as np
 import psycopg
+from conformance_operations import NAMES, TAGS, WORDS
+from conformance_subjects import NS, RETRIEVERS, item
+from store_calls import StoreCalls
 
 from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.retrieval import Query
 from fourfold.storage.postgres import address
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
-
-sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 
 T = TypeVar("T")
 
@@ -48,3 +52,41 @@ def at_once(*calls: Callable[[], T]) -> list[T]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(run, calls))
+
+
+def vector(random: Random) -> Any:
+    numbers = np.array([random.gauss(0, 1) for _ in range(16)])
+    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
+
+
+def some_items(count: int) -> list[Any]:
+    random = Random(7)
+    return [
+        item(
+            " ".join(random.choices(WORDS, k=random.randint(3, 30))) + f" {random.choice(NAMES)} {number}",
+            title=random.choice(NAMES) if random.random() < 0.2 else "",
+            key=f"k{number}",
+            kind="rare" if number % 100 == 0 else "common",
+            tags=tuple(random.sample(TAGS, 2)),
+            vector=vector(random),
+        )
+        for number in range(count)
+    ]
+
+
+def some_queries(count: int) -> list[Query]:
+    random = Random(8)
+    return [
+        Query(
+            NS,
+            " ".join([*random.choices(WORDS, k=random.randint(1, 6)), *random.sample(NAMES, random.choice((0, 1)))]),
+            vector(random),
+            Filters(kind="common") if random.random() < 0.2 else NO_FILTERS,
+        )
+        for _ in range(count)
+    ]
+
+
+def found_by(calls: StoreCalls, retriever: str, query: Query) -> Any:
+    with calls.snapshot(NS) as at:
+        return RETRIEVERS[retriever](at).search(query, 200).hits

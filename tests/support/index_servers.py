@@ -10,21 +10,17 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import weaviate_nodes
 from postgres_servers import _FOLDER, _locked
 
-sys.path.append(str(Path(__file__).parent / "cluster"))
-
-import weaviate_nodes
-
 KINDS = ("milvus", "weaviate")
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60.0
 _MILVUS = _ROOT / ".venv-milvus/bin/python"
 _SERVE = (

@@ -177,4 +177,4 @@ class Cluster:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--build"]:
-        print(build())
+        print(build())  # noqa: T201
