@@ -31,8 +31,7 @@ from fourfold.evaluation.metrics import compared, scores
 from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import RERANK, RERANK_SHARE
 from fourfold.ranking.questions import is_question
-from fourfold.rerank.base import Budget, Reranker
-from fourfold.rerank.onnx import LANGUAGES, MODEL_SHA256, model_file
+from fourfold.rerank import LANGUAGES, MODEL_SHA256, Budget, Reranker, model_file
 from fourfold.retrieval import Ranking
 from fourfold.text.language import detect
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from fourfold import Memory
-from fourfold.integrations.importers.formats import import_from
+from fourfold.integrations.importers import import_from
 
 # With mem0: memories = mem0.Memory.from_config(...).get_all(filters={"user_id": "ada"})
 memories = {"results": [{"id": "1", "memory": "Ada prefers morning meetings", "user_id": "ada"}]}

@@ -15,8 +15,7 @@ from fourfold.arguments import check_fields
 from fourfold.embed.vectors import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.fields import DETAILS, Column
-from fourfold.filters import read_where
-from fourfold.filters.conditions import OPERATORS, stored_form
+from fourfold.filters import OPERATORS, read_where, stored_form
 from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem, Source
 from fourfold.text.entities import normal_name, split_label
 from fourfold.text.fold import clean, fold

@@ -13,8 +13,7 @@ from conformance_subjects import NOW, NS, RETRIEVERS, add, item, make, search, u
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fourfold.filters import Condition, Every, Not, Some, read_where, where_json
-from fourfold.filters.conditions import OPERATORS, field_at, make_test
+from fourfold.filters import OPERATORS, Condition, Every, Not, Some, field_at, make_test, read_where, where_json
 from fourfold.model import Filters
 
 pytestmark = pytest.mark.spec("C7")

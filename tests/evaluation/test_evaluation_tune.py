@@ -12,8 +12,7 @@ import pytest
 from engine_support import WordEmbedder
 
 from fourfold import Memory, NewItem, Settings
-from fourfold.config import load
-from fourfold.config.loading import TunedPreset, read_presets, write_presets
+from fourfold.config import TunedPreset, load, read_presets, write_presets
 from fourfold.errors import InvalidQuery, InvalidSetting, NewerSchema
 from fourfold.evaluation.bench import Bench, CachedEmbedder, Variant
 from fourfold.evaluation.collection import Collection, Question

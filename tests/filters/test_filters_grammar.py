@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery
-from fourfold.filters import Every, Not, Some, Test, read_where, where_json
-from fourfold.filters.conditions import field_at, key_path
+from fourfold.filters import Every, Not, Some, Test, field_at, key_path, read_where, where_json
 
 pytestmark = pytest.mark.spec("C7")
 

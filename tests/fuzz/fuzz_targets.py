@@ -25,7 +25,7 @@ from fourfold.ingest import formats
 from fourfold.ingest.document import Unreadable, chunks
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
-from fourfold.integrations.importers.formats import read as read_foreign
+from fourfold.integrations.importers import read_foreign
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.serve.mcp.http import PATH, make_app

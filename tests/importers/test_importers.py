@@ -19,7 +19,7 @@ import pytest
 
 from fourfold import Memory
 from fourfold.errors import DamagedStore, FourfoldError, InvalidItem, InvalidQuery, NotFound
-from fourfold.integrations.importers.formats import FORMATS, ImportReport, import_from, read
+from fourfold.integrations.importers import FORMATS, ImportReport, import_from, read_foreign
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -193,7 +193,7 @@ def test_claude_export_keeps_messages_in_order_with_speakers_and_times(memory: M
     assert [item.id for item in memory.around(talk[1].id)] == [item.id for item in talk]
     kinds = dict(memory.kinds())
     assert kinds == {"message": 3, "attachment": 1, "document": 1, "memory": 2}
-    alone = read("claude-export", FIXTURES / "claude" / "conversations.json")
+    alone = read_foreign("claude-export", FIXTURES / "claude" / "conversations.json")
     assert len(alone.items) == 4
 
 
@@ -223,7 +223,7 @@ def test_basic_memory_keeps_titles_tags_observations_and_relations(memory: Memor
         seen = expected[item.metadata["file"]]
         assert set(item.tags) == {*seen["tags"], *seen["observed_tags"]}
         assert {edge[1:] for edge in edges(memory) if edge[0] == item.title} == {*map(tuple, seen["relations"])}
-    alone = read("basic-memory", file)
+    alone = read_foreign("basic-memory", file)
     assert [item.title for item in alone.items] == ["Kestrel"]
 
 
@@ -233,7 +233,7 @@ def test_basic_memory_links_name_notes_and_code_has_none(tmp_path: Path) -> None
         "See [[Plan|the plan]], [[Plan#Costs]] and [[C# Basics]].\n- uses [[C#|csharp]]\n- [[#Costs]]\n- [[ ]]\n"
         "```bash\nif [[ -f file ]]; then\n```\n- needs [[Rust]]\n"
     )
-    found = read("basic-memory", tmp_path)
+    found = read_foreign("basic-memory", tmp_path)
     assert [(edge.relation, edge.target) for edge in found.edges] == [
         ("links_to", "Plan"),
         ("links_to", "Plan"),
@@ -252,7 +252,7 @@ def test_basic_memory_takes_the_time_of_the_front_matter(tmp_path: Path) -> None
     (tmp_path / "empty.md").write_text("\n")
     (tmp_path / ".trash").mkdir()
     (tmp_path / ".trash" / "old.md").write_text("gone")
-    found = read("basic-memory", tmp_path)
+    found = read_foreign("basic-memory", tmp_path)
     (item,) = found.items
     assert (item.text, item.title, item.tags) == ("a", "a", ("one", "two"))
     assert item.created_at == datetime(2026, 2, 1, 9, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pytest
 from files_support import items, write
 
 from fourfold.errors import InvalidArgument, NotFound
-from fourfold.ingest import safe_open, sync, walk
-from fourfold.ingest.safe_open import Folder, NotRegular, RootFolder
+from fourfold.ingest import sync, walk
+from fourfold.ingest.walk import Folder, NotRegular, RootFolder
 from fourfold.memory import Memory
 
 pytestmark = [
@@ -143,13 +143,13 @@ def test_a_trick_neither_reads_outside_the_root_nor_blocks(
     write(tree, {"fine.txt": "all is well"})
     TRICKS[trick](tree, outside)
     opened: list[int] = []
-    real = safe_open.read_up_to
+    real = walk.read_up_to
 
     def noting(descriptor: int, most: int) -> bytes:
         opened.append(os.fstat(descriptor).st_ino)
         return real(descriptor, most)
 
-    monkeypatch.setattr(safe_open, "read_up_to", noting)
+    monkeypatch.setattr(walk, "read_up_to", noting)
     monkeypatch.setattr(sync, "read_up_to", noting)
     report = memory.index_folders([tree])
     found = items(memory)
@@ -210,8 +210,8 @@ def test_paths_from_a_walk_never_leave_the_root(tree: Path, place: str) -> None:
 
 def test_without_descriptors_a_link_is_detected(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code for Windows, as far as it runs here."""
-    monkeypatch.setattr(safe_open, "_BY_DESCRIPTOR", False)
-    monkeypatch.setattr(safe_open, "_FILE_FLAGS", os.O_RDONLY)
+    monkeypatch.setattr(walk, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(walk, "_FILE_FLAGS", os.O_RDONLY)
     write(tmp_path / "outside", {"a.txt": SECRET})
     write(tree, {"in/a.txt": "x"})
     (tree / "link").symlink_to(tmp_path / "outside")

@@ -14,8 +14,7 @@ import fourfold.rerank
 from fourfold import Memory, NewItem, Settings
 from fourfold.engine.reranking import MOST_RESERVED, REMEMBERED, STEP, Delays, RerankClock
 from fourfold.ranking.fusion import RERANK
-from fourfold.rerank import Budget
-from fourfold.rerank.onnx import built_in_model
+from fourfold.rerank import Budget, built_in_model
 
 QUERY = "Where is the password of the router?"
 NOTES = [f"The password of the router number {number} is in folder {number}." for number in range(9)]

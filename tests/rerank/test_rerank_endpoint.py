@@ -9,9 +9,7 @@ import pytest
 from rerank_server import Server
 
 from fourfold.errors import InvalidSetting, RerankerUnavailable
-from fourfold.rerank import RerankSettings, create
-from fourfold.rerank.base import Budget
-from fourfold.rerank.endpoint import EndpointReranker
+from fourfold.rerank import Budget, EndpointReranker, RerankSettings, create
 
 KEY = "rk-canary-4f1d9b7a2c8e"
 TEXTS = ["a short text", "the secret recipe of the grandmother from Graz", ""]

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fourfold import rerank as ms_marco
 from fourfold.errors import MissingExtra, RerankerUnavailable
-from fourfold.rerank import RerankSettings, create
-from fourfold.rerank import onnx as ms_marco
-from fourfold.rerank.base import Budget
-from fourfold.rerank.onnx import CrossEncoder, folder_model, relevance
+from fourfold.rerank import Budget, CrossEncoder, RerankSettings, create, folder_model, relevance
 
 QUERY = "How many people live in Berlin?"
 TEXTS = [

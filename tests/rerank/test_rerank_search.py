@@ -139,7 +139,7 @@ def test_auto_leaves_questions_about_names_of_the_graph_to_the_graph(reranker: S
 
 
 def test_auto_without_the_package_searches_as_without_reranking(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fourfold.rerank import onnx as ms_marco
+    from fourfold import rerank as ms_marco
 
     monkeypatch.setattr(ms_marco, "PACKAGE", "no_such_package")
     with office(rerank="auto") as memory:

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text import time_english, time_german
-from fourfold.text.calendar_spans import Calendar
-from fourfold.text.time_grammar import windows
+from fourfold.text.time_grammar import Calendar, windows
 from fourfold.text.time_window import TIME_HINT, Words, asks_when, time_window
 
 pytestmark = pytest.mark.spec("C14")

@@ -20,7 +20,7 @@ from fourfold.ranking.plan import checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:
-    from fourfold.config.loading import TunedPreset
+    from fourfold.config import TunedPreset
     from fourfold.evaluation.bench import Bench, LiveBench
     from fourfold.evaluation.metrics import Comparison, Run
     from fourfold.evaluation.tune import Fitted, Grid
@@ -246,7 +246,7 @@ def presets(
     remove: Annotated[str | None, option(metavar="NAME", help="Remove a tuned preset.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    from fourfold.config.loading import read_presets, write_presets
+    from fourfold.config import read_presets, write_presets
 
     file = _file()
     known = read_presets(file)
@@ -272,7 +272,7 @@ def _file() -> Path:
 
 
 def _keep(file: Path, fitted: Fitted, name: str, bench: Bench) -> None:
-    from fourfold.config.loading import TunedPreset, read_presets, write_presets
+    from fourfold.config import TunedPreset, read_presets, write_presets
 
     judged = (fitted.questions, fitted.judged.difference, fitted.judged.low, fitted.judged.high)
     today = datetime.now(UTC).date().isoformat()

@@ -17,9 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 from fourfold.cli.commands import OptionGroup, argument, option
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 from fourfold.fields import DETAILS, Column, FilterOption, filter_options
-from fourfold.filters import Condition
-from fourfold.filters.conditions import check_size
-from fourfold.filters.expression import parse
+from fourfold.filters import Condition, check_size, parse
 from fourfold.model import Filters, Json, MetadataTest
 from fourfold.ranking.options import OPTIONS, SearchOption
 

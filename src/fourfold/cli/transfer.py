@@ -15,7 +15,7 @@ from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError, NotFound, RequestError
 from fourfold.ingest.sync import IndexReport, reasons
-from fourfold.integrations.importers.formats import FORMATS
+from fourfold.integrations.importers import FORMATS
 from fourfold.wire import index_json
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def import_file(
 
 
 def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
-    from fourfold.integrations.importers.formats import read, report_of, store
+    from fourfold.integrations.importers import read_foreign, report_of, store
 
-    contents = read(tool, place)
+    contents = read_foreign(tool, place)
     if not dry_run:
         with open_memory(create=True) as memory:
             store(memory, contents)

@@ -102,7 +102,7 @@ class Reranking:
         from fourfold.rerank import RerankSettings, create
 
         if name == AUTO:
-            from fourfold.rerank.onnx import is_installed
+            from fourfold.rerank import is_installed
 
             if not is_installed():
                 return None
@@ -137,8 +137,7 @@ class Reranking:
 
     def _read(self, model: Reranker, query: str, items: Sequence[Item], clock: RerankClock) -> dict[int, float]:
         """The scores of the first items: of those that the model has read when its time is over."""
-        from fourfold.rerank import Budget
-        from fourfold.rerank.base import passages
+        from fourfold.rerank import Budget, passages
 
         read = passages(query, items)
         reading, budget = _Reading(list(dict.fromkeys(read))), Budget(clock.model_begins())

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from fourfold.fields import COLUMNS
-from fourfold.filters import Condition, Every, Not, Test, field_at, make_test
-from fourfold.filters.conditions import leaves
+from fourfold.filters import Condition, Every, Not, Test, field_at, leaves, make_test
 from fourfold.model import Filters, Item
 from fourfold.ranking.factors import TimeMode
 from fourfold.retrieval import TimeWindow

@@ -27,8 +27,7 @@ from fourfold.ingest.document import Chunk, Unreadable
 from fourfold.ingest.formats import ChunkedFile, format_of
 from fourfold.ingest.ignore import Rules, exclusions
 from fourfold.ingest.reader_process import ReaderProcess, Request
-from fourfold.ingest.safe_open import NotRegular, RootFolder, read_up_to
-from fourfold.ingest.walk import Entry, Target, Walk
+from fourfold.ingest.walk import Entry, NotRegular, RootFolder, Target, Walk, read_up_to
 from fourfold.limits import TAGS
 from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store

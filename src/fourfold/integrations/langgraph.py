@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from fourfold.errors import InvalidQuery, MissingExtra
-from fourfold.filters import Condition, Every, Field, Some, make_test
-from fourfold.filters.conditions import Operator
+from fourfold.filters import Condition, Every, Field, Operator, Some, make_test
 from fourfold.integrations import documents
 from fourfold.model import Filters, Json, NewItem
 from fourfold.model import Item as Stored

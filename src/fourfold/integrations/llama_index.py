@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fourfold.errors import InvalidQuery, MissingExtra
-from fourfold.filters import Condition, Every, Field, Not, Some, make_test
-from fourfold.filters.conditions import Operator
+from fourfold.filters import Condition, Every, Field, Not, Operator, Some, make_test
 from fourfold.integrations import documents
 from fourfold.model import Filters, GivenFilters, Item, NewItem
 from fourfold.retrieval import Result

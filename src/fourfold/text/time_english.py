@@ -5,14 +5,18 @@ from __future__ import annotations
 from datetime import date
 from typing import Final, get_args
 
-from fourfold.text import calendar_spans as spans
-from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit
 from fourfold.text.time_grammar import (
     NOT_COUNTED,
     NUMERIC,
+    SEASONS,
     YEAR,
+    Calendar,
     Grammar,
     Match,
+    Part,
+    Span,
+    Third,
+    Unit,
     Words,
     before,
     compiled,
@@ -21,6 +25,7 @@ from fourfold.text.time_grammar import (
     in_year_named,
     night,
     rule,
+    span_of_days,
     year_of,
 )
 
@@ -79,7 +84,7 @@ WORDS: Final = Words(
     days={"yesterday": -1, "this": 0, "tomorrow": 1},
     parts={part: part for part in get_args(Part)},
     thirds=_THIRDS,
-    seasons={**{name: name for name in spans.SEASONS}, "fall": "autumn"},
+    seasons={**{name: name for name in SEASONS}, "fall": "autumn"},
 )
 
 
@@ -88,7 +93,7 @@ def _numeric(match: Match, calendar: Calendar) -> Span | None:
     first, second, year = int(match[1]), int(match[2]), year_of(match, calendar)
     if (first > 12) == (second > 12) and first != second:
         return None
-    return spans.days(date(year, min(first, second) if first != second else first, max(first, second)))
+    return span_of_days(date(year, min(first, second) if first != second else first, max(first, second)))
 
 
 def _day_of_month(match: Match, calendar: Calendar) -> Span:

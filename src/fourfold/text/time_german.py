@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
-from fourfold.text import calendar_spans as spans
-from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit
 from fourfold.text.time_grammar import (
     NOT_COUNTED,
     NUMERIC,
     YEAR,
+    Calendar,
     Grammar,
     Match,
+    Part,
+    Span,
+    Third,
+    Unit,
     Words,
     before,
     compiled,
@@ -22,6 +25,7 @@ from fourfold.text.time_grammar import (
     in_year_named,
     night,
     rule,
+    span_of_days,
     year_of,
 )
 
@@ -100,7 +104,7 @@ def _numeric(match: Match, calendar: Calendar) -> Span:
     day, month = int(match["number"]), int(match["of"])
     if not has(match, "year"):
         return calendar.date_recent(month, day)
-    return spans.days(date(year_of(match, calendar), month, day))
+    return span_of_days(date(year_of(match, calendar), month, day))
 
 
 RULES: Final = (

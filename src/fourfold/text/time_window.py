@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from fourfold.text.calendar_spans import Calendar
+from fourfold.text.time_grammar import Calendar
 
 if TYPE_CHECKING:
     from fourfold.text.time_grammar import Bounds, Grammar

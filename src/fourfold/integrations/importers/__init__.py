@@ -1,1 +1,0 @@
-"""Importers: files of other tools become items and relations. `formats` lists the modules, one per format."""
