@@ -12,7 +12,7 @@ from fourfold import addresses
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
-from fourfold.embed.vectors import check_dimension, check_vector
+from fourfold.embed.base import check_dimension, check_vector
 from fourfold.engine import keyed
 from fourfold.engine.confidence import without_unlikely
 from fourfold.engine.embedding_queue import Progress

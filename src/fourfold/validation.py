@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from fourfold import limits
 from fourfold.arguments import check_fields
-from fourfold.embed.vectors import check_vector, check_vectors
+from fourfold.embed.base import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.fields import DETAILS, Column
 from fourfold.filters import OPERATORS, read_where, stored_form

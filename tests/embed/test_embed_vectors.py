@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold import limits
-from fourfold.embed.vectors import check_vector
+from fourfold.embed.base import check_vector
 from fourfold.errors import InvalidVector
 
 THREE = [3.0, 0.0, 4.0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.embed.vectors import check_vectors
+from fourfold.embed.base import check_vectors
 from fourfold.errors import FourfoldError, InvalidVector
 from fourfold.model import NewItem
 from fourfold.validation import checked, checked_many

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourfold import limits
-from fourfold.embed.vectors import check_dimension
+from fourfold.embed.base import check_dimension
 from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.filters import Condition, Every, Field, Not, Some, Test
 from fourfold.index.rows import in_sample

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.native.bindings import Full, TermTable
+from fourfold.native.texts import Full, TermTable
 from fourfold.text import batch
 from fourfold.text.analysis import analyse_item
 from fourfold.text.batch import analyse_items

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.native.bindings import LANGUAGES, LanguageTable
+from fourfold.native.texts import LANGUAGES, LanguageTable
 from fourfold.text import language
 from fourfold.text.language import _ALGORITHMS, CODES, detect, detect_many, stop_words
 

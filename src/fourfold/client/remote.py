@@ -17,7 +17,7 @@ from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
-from fourfold.embed.vectors import check_vector
+from fourfold.embed.base import check_vector
 from fourfold.errors import Conflict, NotFound, NotOffered
 from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fourfold.embed.base import EmbeddingModel
+from fourfold.embed.base import EmbeddingModel, check_vector
 from fourfold.embed.builtin import built_in_model
 from fourfold.embed.endpoint import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.onnx import folder_model
 from fourfold.embed.sentence_transformer import SentenceTransformerEmbedder, is_folder
 from fourfold.embed.session import CPU
-from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidSetting
 
 __all__ = ["EmbeddingModel", "OpenAISettings", "check_vector", "create", "model_folder"]

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from fourfold import limits, threads
-from fourfold.embed.base import readable
-from fourfold.embed.vectors import check_vector
+from fourfold.embed.base import check_vector, readable
 from fourfold.errors import EmbedderUnavailable, InvalidSetting, InvalidVector, WorldError
 
 if TYPE_CHECKING:

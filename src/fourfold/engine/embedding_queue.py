@@ -11,8 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from fourfold import threads
-from fourfold.embed.base import EmbeddingModel, embed_queries, embeds_in, replaced
-from fourfold.embed.vectors import SMALLEST, UNIT
+from fourfold.embed.base import SMALLEST, UNIT, EmbeddingModel, embed_queries, embeds_in, replaced
 from fourfold.embed.windows import Span, Windows, read_as
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
 from fourfold.limits import MODEL_LOAD_SECONDS

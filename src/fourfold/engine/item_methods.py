@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from fourfold import limits, scheduling
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
-from fourfold.embed.base import embeds_in
-from fourfold.embed.vectors import check_dimension
+from fourfold.embed.base import check_dimension, embeds_in
 from fourfold.engine import keyed
 from fourfold.engine.duplicates import DuplicateGroup, Grouping, Similar, similar_items
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from fourfold import owner_only
 from fourfold import validation as rules
-from fourfold.embed.vectors import check_vector
+from fourfold.embed.base import check_vector
 from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
 from fourfold.fields import DETAILS
 from fourfold.model import Json, NewItem

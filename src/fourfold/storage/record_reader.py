@@ -15,7 +15,7 @@ import numpy as np
 
 from fourfold import limits
 from fourfold import validation as rules
-from fourfold.embed.vectors import check_dimension, check_size
+from fourfold.embed.base import check_dimension, check_size
 from fourfold.embed.windows import Span, body, flaw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import DETAILS, OPTIONAL

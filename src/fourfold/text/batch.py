@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from fourfold.native.bindings import Found, Full, TermTable
+from fourfold.native.texts import Found, Full, TermTable
 from fourfold.text.analysis import TERM_LENGTH, analyse_item, runs, token_terms
 from fourfold.text.language import stems, stop_words
 

@@ -17,7 +17,7 @@ from zlib import crc32
 from fourfold.text.fold import expand_umlauts, fold, strip_marks
 
 if TYPE_CHECKING:
-    from fourfold.native.bindings import LanguageTable
+    from fourfold.native.texts import LanguageTable
 
 
 _ISO_639_1 = (
@@ -82,7 +82,7 @@ class _Model(NamedTuple):
 @cache
 def _model() -> _Model:
     """Read the file: a line with a checksum and the languages, their priors, and the table of weights."""
-    from fourfold.native.bindings import LanguageTable
+    from fourfold.native.texts import LanguageTable
 
     try:
         header, _, body = _FILE.read_bytes().partition(b"\n")

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from fourfold.native.bindings import Hint, Hints
+    from fourfold.native.texts import Hint, Hints
 
 Json: TypeAlias = Any
 
@@ -155,7 +155,7 @@ _CASELESS: Final = {"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"}
 @cache
 def _scanner() -> tuple[Hints, tuple[tuple[_Kind, int], ...]]:
     """The hints of all kinds, and each kind with the bits of its hints."""
-    from fourfold.native.bindings import Hints
+    from fourfold.native.texts import Hints
 
     bits = {hint: 1 << place for place, hint in enumerate(_HINTS)}
     return Hints([_hint(hint) for hint in _HINTS]), tuple(
@@ -164,7 +164,7 @@ def _scanner() -> tuple[Hints, tuple[tuple[_Kind, int], ...]]:
 
 
 def _hint(written: str) -> Hint:
-    from fourfold.native.bindings import Condition, Hint
+    from fourfold.native.texts import Condition, Hint
 
     letters = written.removeprefix("^").rstrip("=@")
     conditions = Condition(0) if letters.islower() else Condition.EXACT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fourfold.embed.vectors import check_dimension
+from fourfold.embed.base import check_dimension
 from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE

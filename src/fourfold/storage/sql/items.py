@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from fourfold import validation as rules
-from fourfold.embed.vectors import check_dimension
+from fourfold.embed.base import check_dimension
 from fourfold.embed.windows import Windows
 from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY

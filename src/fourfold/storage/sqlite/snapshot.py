@@ -13,7 +13,7 @@ import apsw
 import numpy as np
 
 from fourfold import scheduling
-from fourfold.embed.vectors import wrong_dimension
+from fourfold.embed.base import wrong_dimension
 from fourfold.embed.windows import Windows
 from fourfold.errors import TimedOut
 from fourfold.index import text_index, vector_index
