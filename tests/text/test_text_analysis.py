@@ -1,13 +1,39 @@
-"""Analysis of texts and queries into index terms."""
+"""Analysis of texts into index terms: folding, stems, identifiers, in Python and in batches in C."""
 
+from __future__ import annotations
+
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from zlib import crc32
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.text import analysis
-from fourfold.text.analysis import analyse, query_words, runs, tokens
+from fourfold.errors import InvalidItem
+from fourfold.native.texts import Full, TermTable
+from fourfold.text import analysis, batch
+from fourfold.text.analysis import (
+    analyse,
+    analyse_item,
+    code_share,
+    prose_share,
+    query_tokens,
+    query_words,
+    runs,
+    tokens,
+)
+from fourfold.text.batch import analyse_items
+from fourfold.text.fold import clean, fold, words
+
+# ---------------------------------------------------------------- analysis of texts and queries into index terms
+
 
 ANY_TEXT = st.text(st.characters())
+"""All characters, including lone surrogates."""
 LANGUAGES = st.sampled_from(["de", "en", "fr", "ru", "ja", "tlh"])
 
 
@@ -25,15 +51,10 @@ def finds(query, text, language, languages=("de", "en")):
 
 
 @pytest.mark.spec("S1.9")
-@pytest.mark.parametrize(
-    "spellings",
-    [
-        ["Müller", "Mueller", "müller", "MÜLLER", "Mu\u0308ller"],
-        ["Straße", "Strasse", "strasse", "STRASSE", "Straßen"],
-        ["Vertrag", "Verträge", "Vertrages", "Vertraege"],
-        ["Haus", "Häuser", "Haeuser"],
-    ],
-)
+@pytest.mark.parametrize("spellings", [
+    ["Müller", "Mueller", "müller", "MÜLLER", "Mu\u0308ller"], ["Straße", "Strasse", "strasse", "STRASSE", "Straßen"],
+    ["Vertrag", "Verträge", "Vertrages", "Vertraege"], ["Haus", "Häuser", "Haeuser"],
+])  # fmt: skip
 def test_german_spellings_and_forms_share_one_term(spellings):
     assert len({tuple(analyse(spelling, "de")) for spelling in spellings}) == 1
 
@@ -46,30 +67,18 @@ def test_stems_and_stop_words_follow_the_language_of_the_item():
 
 
 @pytest.mark.spec("S1.9")
-@pytest.mark.parametrize(
-    ("language", "text", "term"),
-    [
-        ("fr", "les maisons et la maison", "maison"),
-        ("es", "los libros y el libro", "libr"),
-        ("it", "i libri e il libro", "libr"),
-        ("pt", "os livros e o livro", "livr"),
-        ("nl", "de boeken en het boek", "boek"),
-        ("pl", "samochody dla nas i samochodami", "samochod"),
-        ("ru", "книги для нас и книгами", "книг"),
-        ("sv", "bilarna och en av bilar", "bil"),
-        ("da", "bilerne og en af biler", "bil"),
-        ("nb", "bilene og en av biler", "bil"),
-        ("no", "bilene og en av biler", "bil"),
-        ("cs", "knihy pro nás a knihami", "knih"),
-        ("ro", "casele și o case", "cas"),
-        ("uk", "книга для нас та книга", "книга"),
-        ("tr", "kitaplar ve bu kitabı", "kitap"),
-        ("hu", "a házak és egy házban", "haz"),
-        ("fi", "talossa ja kun talot", "talo"),
-        ("el", "το βιβλίο και το βιβλίο", "βιβλι"),
-        ("ca", "la casa i una casa", "cas"),
-    ],
-)
+@pytest.mark.parametrize(("language", "text", "term"), [
+    ("fr", "les maisons et la maison", "maison"), ("es", "los libros y el libro", "libr"),
+    ("it", "i libri e il libro", "libr"), ("pt", "os livros e o livro", "livr"),
+    ("nl", "de boeken en het boek", "boek"), ("pl", "samochody dla nas i samochodami", "samochod"),
+    ("ru", "книги для нас и книгами", "книг"), ("sv", "bilarna och en av bilar", "bil"),
+    ("da", "bilerne og en af biler", "bil"), ("nb", "bilene og en av biler", "bil"),
+    ("no", "bilene og en av biler", "bil"), ("cs", "knihy pro nás a knihami", "knih"),
+    ("ro", "casele și o case", "cas"), ("uk", "книга для нас та книга", "книга"),
+    ("tr", "kitaplar ve bu kitabı", "kitap"), ("hu", "a házak és egy házban", "haz"),
+    ("fi", "talossa ja kun talot", "talo"), ("el", "το βιβλίο και το βιβλίο", "βιβλι"),
+    ("ca", "la casa i una casa", "cas"),
+])  # fmt: skip
 def test_other_languages_have_stems_and_stop_words(language, text, term):
     assert analyse(text, language) == [term, term]
 
@@ -91,61 +100,35 @@ def test_a_query_drops_the_stop_words_of_its_own_language_only():
 # ---------------------------------------------------------------- identifiers
 
 
-@pytest.mark.parametrize(
-    ("token", "terms"),
-    [
-        ("getUserName", ["getusernam", "get", "user", "name"]),
-        ("retry_with_backoff", ["retrywithbackoff", "retri", "backoff"]),
-        ("XMLHttpRequest", ["xmlhttprequest", "xml", "http", "request"]),
-        ("snake.dotted.names", ["snake.dotted.names", "snake", "dot", "name"]),
-        ("v1.2.3", ["v1.2.3", "v1"]),
-        ("C++", ["c++"]),
-        ("C#", ["c#"]),
-        ("node.js", ["node.js", "node", "js"]),
-        ("HTTP-429", ["http429", "http", "429"]),
-        ("anna.berg@firm.org", ["anna.berg@firm.org", "anna", "berg", "firm", "org"]),
-        ("report_v2.pdf", ["reportv2.pdf", "report", "v2", "pdf"]),
-        ("utf8", ["utf8", "utf"]),
-        ("APIs", ["api"]),
-    ],
-)
+@pytest.mark.parametrize(("token", "terms"), [
+    ("getUserName", "getusernam get user name"), ("retry_with_backoff", "retrywithbackoff retri backoff"),
+    ("XMLHttpRequest", "xmlhttprequest xml http request"), ("snake.dotted.names", "snake.dotted.names snake dot name"),
+    ("v1.2.3", "v1.2.3 v1"), ("C++", "c++"), ("C#", "c#"), ("node.js", "node.js node js"), ("APIs", "api"),
+    ("anna.berg@firm.org", "anna.berg@firm.org anna berg firm org"), ("report_v2.pdf", "reportv2.pdf report v2 pdf"),
+    ("utf8", "utf8 utf"), ("HTTP-429", "http429 http 429"), ("Adam's", "adam"),
+])  # fmt: skip
 def test_an_identifier_is_found_whole_and_by_its_parts(token, terms):
-    assert analyse(token, "en") == terms
+    assert analyse(token, "en") == terms.split()
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("e-mail", "send an email"),
-        ("email", "send an E-Mail"),
-        ("retryWithBackoff", "def retry_with_backoff():"),
-        ("user name", "getUserName()"),
-        ("IL-6", "the cytokine IL6"),
-        ("Node.JS", "written for node.js"),
-    ],
-)
+@pytest.mark.parametrize(("query", "text"), [
+    ("e-mail", "send an email"), ("email", "send an E-Mail"), ("retryWithBackoff", "def retry_with_backoff():"),
+    ("user name", "getUserName()"), ("IL-6", "the cytokine IL6"), ("Node.JS", "written for node.js"),
+])  # fmt: skip
 def test_spellings_of_an_identifier_find_each_other(query, text):
     whole = terms_of_query(query, ["en"])[0]
     assert whole & set(analyse(text, "en")) or finds(query, text, "en")
 
 
-def test_apostrophes_do_not_hide_a_word():
-    assert analyse("Adam's l’homme geht's", "en")[0] == "adam"
-    assert "homm" in analyse("l’homme", "fr")
-
-
 # ---------------------------------------------------------------- every other script
 
 
-def test_text_without_spaces_is_indexed_as_pairs_of_characters():
-    assert analyse("東京大学", "ja") == ["東京", "京大", "大学"]
-    assert analyse("Python编程", "zh") == ["python", "编程"]
-    assert analyse("안녕하세요", "ko") == ["안녕", "녕하", "하세", "세요"]
-    assert analyse("字", "zh") == ["字"]
-
-
-def test_combining_marks_stay_in_their_word():
-    assert analyse("हिन्दी में", "xx") == ["हिन्दी", "में"]
+@pytest.mark.parametrize(("language", "text", "terms"), [
+    ("ja", "東京大学", "東京 京大 大学"), ("zh", "Python编程", "python 编程"), ("zh", "字", "字"),
+    ("ko", "안녕하세요", "안녕 녕하 하세 세요"), ("xx", "हिन्दी में", "हिन्दी में"), ("fr", "l’homme", "homm"),
+])  # fmt: skip
+def test_text_without_spaces_is_pairs_of_characters_and_marks_stay_in_their_word(language, text, terms):
+    assert analyse(text, language) == terms.split()
 
 
 # ---------------------------------------------------------------- any text is safe
@@ -224,3 +207,187 @@ def test_pieces_of_a_token_have_less_weight_than_words():
 @given(st.text(alphabet="ab1_.@+#- \n,C'/(é\u00ad\u2010中", max_size=30))
 def test_runs_contain_exactly_the_tokens_of_a_text(text):
     assert [token for run in runs(text) for token in tokens(run)] == tokens(text)
+
+
+# ---------------------------------------------------------------- folding, and what can be stored
+
+
+@pytest.mark.parametrize(("spellings", "folded"), [
+    (["Müller", "MÜLLER", "mueller", "Mu\u0308ller"], "mueller"), (["Straße", "STRASSE", "strasse"], "strasse"),
+    (["Café", "cafe", "CAFÉ"], "cafe"), (["Łódź", "lodz"], "lodz"), (["ＰＹＴＨＯＮ", "python"], "python"),
+    (["Ver\u00adtrag", "Vertrag"], "vertrag"),
+])  # fmt: skip
+def test_spellings_of_a_name_fold_to_the_same_form(spellings, folded):
+    assert {fold(spelling) for spelling in spellings} == {folded}
+
+
+@pytest.mark.parametrize("text", ["\u0439", "が", "हिन्दी", "한국어"])
+def test_marks_that_are_letters_in_their_script_are_kept(text):
+    assert fold(text) == text
+
+
+@given(ANY_TEXT)
+def test_any_text_can_be_split_into_words_of_it(text):
+    assert all(word in text and not any(map(str.isspace, word)) for word in words(text))
+
+
+def test_words_are_unchanged_unicode_words():
+    assert words("Grüße, हिन्दी & snake_case: 3.5!") == ["Grüße", "हिन्दी", "snake_case", "3", "5"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
+def test_clean_returns_the_text_in_composed_form(text):
+    assert clean(text) == unicodedata.normalize("NFC", text)
+    assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize(("text", "place"), [("ab\x00c", 2), ("\ud83d and no more", 0)])
+def test_unstorable_characters_are_rejected_with_position_and_remedy(text, place):
+    with pytest.raises(InvalidItem, match=f"at position {place}") as refused:
+        clean(text)
+    assert refused.value.remedy
+
+
+# ---------------------------------------------------------------- batches in C
+
+
+BATCH_LANGUAGES = st.sampled_from(["de", "en", "fr", "ja", "tlh"])
+SIGNS = st.text("aAbzZ019_.@+#- \n'éßｆ日本\u00ad", max_size=80)
+BATCH_WORDS = st.lists(
+    st.sampled_from(["getUserName", "XMLHttpRequest", "C++", "c#", "c++x", "a@b.de", "HTTP-429", "the", "Häuser"])
+).map(" ".join)
+BATCH_TEXT = SIGNS | BATCH_WORDS | st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def one_by_one(texts, language):
+    return [analyse_item(title, text, language) for title, text in texts]
+
+
+def together(texts, language):
+    found = list(analyse_items(texts, language))
+    for terms in found:
+        assert terms.hashes.tolist() == [crc32(term.encode()) for term in terms.letters.split()]
+    return [terms.letters.split() for terms in found]
+
+
+@given(st.lists(st.tuples(BATCH_TEXT, BATCH_TEXT), max_size=5), BATCH_LANGUAGES)
+def test_batch_analysis_gives_the_same_terms_as_single_analysis(texts, language):
+    assert together(texts, language) == one_by_one(texts, language)
+
+
+def of_any_length():
+    lengths = [1, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 5000]
+    words = [("aB9_.-"[kind] * length) for length in lengths for kind in range(6)]
+    mixed = ["aB" * length + " " + "a_" * length + " " + "é9" * length for length in lengths]
+    joined = [sign.join("abcdefghijkl") for sign in ".@+-_#"]
+    cut_off = ["abc_" * 63 + "xyzw" * more for more in range(3)]
+    return [("", text) for text in words + mixed + joined + cut_off]
+
+
+STEMS_WITH_DIACRITICS = [("", "america finland teenage adjustment djv projet")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "language"),
+    [
+        *(pytest.param(STEMS_WITH_DIACRITICS, each, id=f"diacritics-{each}") for each in ("tr", "sr", "fr", "hu")),
+        pytest.param(of_any_length(), "en", id="words and runs of any length"),
+        pytest.param([("\ufdfa" * 50, "\ufdfa " * 200)], "ar", id="characters that expand"),
+    ],
+)
+def test_batches_of_unusual_texts_have_the_terms_of_single_analysis(texts, language):
+    assert together(texts, language) == one_by_one(texts, language)
+
+
+def test_a_full_table_is_cleared_and_refilled():
+    texts = [
+        ("", " ".join(f"word{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}x" for i in range(n, n + 40))) for n in range(90)
+    ]
+    table = TermTable(lambda asked: [f"{key} " for key in asked], cells=1 << 12, bits=8)
+    for text in texts:
+        assert table.read([text]).letters.decode().split() == text[1].split()
+
+
+def test_texts_with_more_words_than_a_table_holds_are_analysed_in_python(monkeypatch):
+    table = TermTable(lambda asked: [f"{key} " for key in asked], cells=1 << 12, bits=8)
+    texts = [("title", " ".join(f"w{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)))]
+    with pytest.raises(Full):
+        table.read(texts)
+    monkeypatch.setattr(batch, "_table", lambda language: table)
+    assert together(texts, "en") == one_by_one(texts, "en")
+
+
+def test_keys_requested_before_a_buffer_was_full_are_answered():
+    asked: list[str] = []
+    table = TermTable(lambda keys: asked.extend(keys) or [f"{key} " for key in keys])
+    table.read([("", "abCdEf")])
+    found = table.read([("", "fresh"), ("", "abCdEf " * 400)])  # known words that need larger buffers
+    assert found.letters.decode().split() == ["fresh", *["abcdef", "ab", "cd", "ef"] * 400]
+    assert sorted(asked) == sorted(set(asked))
+
+
+def test_keys_are_requested_again_after_a_failed_callback():
+    fails = [True]
+
+    def answer(asked):
+        if fails.pop():
+            raise RuntimeError
+        return [f"{key} " for key in asked]
+
+    table = TermTable(answer)
+    with pytest.raises(RuntimeError):
+        table.read([("", "some words")])
+    fails[:] = [False]
+    assert table.read([("", "some words")]).letters == b"some words "
+
+
+def test_large_inputs_are_split_into_batches(monkeypatch):
+    monkeypatch.setattr(batch, "_BATCH_CHARACTERS", 30)
+    texts = [(f"title {number}", "some words of a text " * (number % 3)) for number in range(20)]
+    assert together(texts, "en") == one_by_one(texts, "en")
+    assert list(analyse_items([], "en")) == []
+    assert np.concatenate([terms.hashes for terms in analyse_items(texts, "en")]).dtype == np.uint32
+
+
+# ---------------------------------------------------------------- code and prose
+
+
+PYTHON = "def double(number: int) -> int:\n    return 2 * number"
+SCRIPT = "const double = (number) => { return 2 * number }"
+C = "static int twice(int number) { return 2 * number; }"
+PROSE = ("Null mice return to their nest after an hour", "The return journey takes two days", "Integers and variables")
+
+
+def share(*texts: str) -> float:
+    counts = Counter(term for text in texts for term in set(analyse(text, "en")))
+    return code_share(lambda terms: [counts[term] for term in terms], len(texts))
+
+
+@pytest.mark.parametrize("code", [PYTHON, SCRIPT, C])
+def test_functions_are_code(code: str):
+    assert share(code) == 1
+    assert share(code, *PROSE) == 0.25
+
+
+def test_prose_and_an_empty_store_are_not():
+    assert share(*PROSE[1:]) == 0
+    assert share(*PROSE) < 0.5
+    assert share() == 0
+
+
+@pytest.mark.parametrize(("query", "prose"), [
+    ("how to check if a list is empty", 1), ("get_user_name", 0), ("getUserName", 0),
+    ("where is os.path.join called", 3 / 4), ("", 0),
+])  # fmt: skip
+def test_identifiers_are_not_prose(query: str, prose: float):
+    assert prose_share(query_tokens(query, ("en",))) == prose
+
+
+# ---------------------------------------------------------------- imports
+
+
+def test_importing_loads_neither_numpy_nor_stemmer():
+    modules = ("analysis", "compounds", "entities", "fold", "language", "snippets")
+    imports = "; ".join(f"import fourfold.text.{module}" for module in modules)
+    program = f"{imports}; import sys; assert not {{'numpy', 'Stemmer'}} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", program], check=True)

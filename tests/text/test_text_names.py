@@ -1,10 +1,24 @@
-"""Names of nodes: normal form, names in queries, mentions in texts."""
+"""Names of nodes in queries and texts, links and headings of Markdown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fourfold.text.entities import QUERY_NAMES, NameFinder, normal_name, query_names, spelled_names, title_names
+from fourfold.text.entities import (
+    QUERY_NAMES,
+    NameFinder,
+    headings,
+    links,
+    normal_name,
+    query_names,
+    spelled_names,
+    title_names,
+)
 
 ANY_TEXT = st.text(st.characters())
 HANDBOOK = "Handbuch für neue Leute im Einkauf und Verkauf"
@@ -18,15 +32,10 @@ def finder(*names):
 # ---------------------------------------------------------------- one form
 
 
-@pytest.mark.parametrize(
-    "spellings",
-    [
-        ["Müller GmbH", "mueller  gmbh", "MÜLLER-GMBH"],
-        ["node.js", "Node JS", "NODE.JS"],
-        ["retry_with_backoff", "Retry with Backoff"],
-        ["Project: Apollo (2024)", "project apollo 2024"],
-    ],
-)
+@pytest.mark.parametrize("spellings", [
+    ["Müller GmbH", "mueller  gmbh", "MÜLLER-GMBH"], ["node.js", "Node JS", "NODE.JS"],
+    ["retry_with_backoff", "Retry with Backoff"], ["Project: Apollo (2024)", "project apollo 2024"],
+])  # fmt: skip
 def test_spellings_of_a_name_have_one_normal_form(spellings):
     assert len({normal_name(spelling) for spelling in spellings}) == 1
 
@@ -63,13 +72,14 @@ def test_a_title_is_a_name_with_and_without_its_final_bracket(title, names):
 # ---------------------------------------------------------------- what a query may mean
 
 
-@pytest.mark.spec("B11")
+@pytest.mark.spec("B11", "S5.2")
 @pytest.mark.parametrize(
     ("query", "name"),
     [
         ("who works with Anna Müller?", "Anna Mueller"),
         ("how do I install node.js on a mac", "Node.js"),
         ("Is C++ faster?", "C++"),
+        ("notes about machine learning", "machine-learning"),
         ("was steht im »Handbuch für neue Leute im Einkauf und Verkauf«", HANDBOOK),
         ("the who", "The Who"),
         ("is IT part of US", "IT"),
@@ -127,11 +137,6 @@ def test_a_single_stop_word_is_not_a_name():
     assert query_names("Where is the") == ["where is the", "where is", "is the"]
 
 
-@pytest.mark.spec("S5.2")
-def test_a_hyphen_does_not_change_a_name_of_two_words():
-    assert normal_name("machine-learning") in query_names("notes about machine learning")
-
-
 @pytest.mark.spec("B4")
 @given(ANY_TEXT)
 def test_the_names_of_any_query_are_distinct_and_limited(text):
@@ -155,25 +160,14 @@ def test_mentions_are_found_longest_first_and_without_overlap():
 
 
 @pytest.mark.spec("B11")
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
-    [
-        ("Apple", "an apple a day", False),
-        ("Apple", "Apple shares rose", True),
-        ("Apple", "Pineapple and Apples", False),
-        ("utf8", "encoded as utf8", True),
-        ("node.js", "runs on node.js now", True),
-        ("retry_with_backoff", "calls retry_with_backoff()", True),
-        ("Adam", "Adam's rib", True),
-        ("project plan", "see the project plan", True),
-        ("Müller GmbH", "bei der Mueller GmbH", True),
-        ("C++", "C++ and C", True),
-        ("It", "It rains", False),
-        ("To be", "To be or not", False),
-        ("AI", "AI is here", False),
-        ("2024", "in 2024", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "found"), [
+    ("Apple", "an apple a day", False), ("Apple", "Apple shares rose", True), ("Apple", "Pineapple and Apples", False),
+    ("utf8", "encoded as utf8", True), ("node.js", "runs on node.js now", True),
+    ("retry_with_backoff", "calls retry_with_backoff()", True), ("Adam", "Adam's rib", True),
+    ("project plan", "see the project plan", True), ("Müller GmbH", "bei der Mueller GmbH", True),
+    ("C++", "C++ and C", True), ("It", "It rains", False), ("To be", "To be or not", False),
+    ("AI", "AI is here", False), ("2024", "in 2024", False),
+])  # fmt: skip
 def test_mentions_are_spelled_as_names(name, text, found):
     assert finder(name).find(text) == ([normal_name(name)] if found else [])
 
@@ -207,3 +201,57 @@ def test_a_discarded_name_leaves_no_trace(names, text):
 @given(ANY_TEXT)
 def test_any_text_can_be_searched_for_names(text):
     assert NameFinder(["new york"]).find(text) in ([], ["new york"])
+
+
+# ---------------------------------------------------------------- links and headings of Markdown
+
+
+@pytest.mark.spec("B11")
+@pytest.mark.parametrize(("text", "names"), [
+    ("see [[Project Plan]]", ["Project Plan"]), ("see [[Project Plan|the plan]]", ["Project Plan"]),
+    ("see [[Project Plan#Budget]]", ["Project Plan"]), ("see [[Project Plan#Budget|money]]", ["Project Plan"]),
+    ("see [[#Budget]]", ["Budget"]), ("see [[notes/Project Plan.md]]", ["notes/Project Plan", "Project Plan"]),
+    ("see [the plan](plans/project-plan.md)", ["project-plan", "the plan"]),
+    ("see [**the plan**](../project%20plan.md#budget)", ["project plan", "the plan"]),
+    ('see [plan](project-plan.md "a title")', ["project-plan", "plan"]), ("see [costs](#budget)", ["budget", "costs"]),
+    ("[[A]] then [b](b.md) then [[A]]", ["A", "b"]), ("no links, only [brackets] and (parentheses)", []),
+    ("[home](https://example.org) [mail](mailto:a@b.de) [cdn](//example.org/x)", []), ("![a picture](picture.png)", []),
+    ("`[[code]]` and ``[[more `code`]]``", []), ("```\n[[code]]\n```", []),
+    ("~~~ python\n[[code]]\n```\n[[still code]]\n~~~", []), ("```\n[[a fence that never closes]]", []),
+    ("[[]] [](x.md)", []), ("[[a]]\n```\n[[b]]\n```\n[[c]]", ["a", "c"]),
+])  # fmt: skip
+def test_links_return_the_names_they_point_to_but_not_external_ones_and_code(text, names):
+    assert links(text) == names
+
+
+@pytest.mark.spec("B11")
+def test_headings_are_atx_headings_outside_code():
+    text = "# One\n\ntext\n## Two ##\n```sh\n# comment\n```\n   ### C# and `code`\n####### seven\n#hashtag\n# \n#\tTab"
+    assert headings(text) == ["One", "Two", "C# and `code`", "Tab"]
+
+
+@given(st.text(st.sampled_from("[]()#|`~!\n ab.")))
+def test_any_text_can_be_parsed_as_markdown(text):
+    assert all(name and name == name.strip() for name in [*links(text), *headings(text)])
+
+
+HOSTILE = """
+import resource
+from fourfold.text.entities import headings, links
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+text = {text}
+print(len(links("](" + text)), len(headings(text)))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of CPU time")
+@pytest.mark.parametrize(("text", "found"), [
+    ("'[' * 1_000_000", "0 0"), ("'`' * 1_000_000", "0 0"), ("'# ' + ' ' * 1_000_000 + 'x'", "0 1"),
+    ("'[[a' * 250_000", "0 0"), ("'` `` ' * 200_000", "0 0"),
+    ("' '.join('`' * length for length in range(1, 3000))", "0 0"),
+])  # fmt: skip
+def test_hostile_markdown_is_parsed_in_linear_time(text: str, found: str) -> None:
+    """Quadratic time is minutes here: the child would be killed when it has used 20 seconds of the CPU."""
+    command = [sys.executable, "-c", HOSTILE.format(text=text)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, found)

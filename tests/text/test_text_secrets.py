@@ -141,38 +141,20 @@ def test_metadata_is_masked_by_the_name_of_its_key() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "The password is {}",
-        "Das Passwort ist {}!",
-        "Das neue Passwort für Anna lautet: {}.",
-        "Passwort vom Router: {}",
-        "password for the guest wifi is {}, ask Bob",
-        "Datenbankpasswort: {}",
-        "export PGPASSWORD={}",
-        'dbPassword: "{}"',
-        "curl -u admin:{} https://host.internal",
-    ],
-)
+@pytest.mark.parametrize("frame", [
+    "The password is {}", "Das Passwort ist {}!", "Das neue Passwort für Anna lautet: {}.", "Passwort vom Router: {}",
+    "password for the guest wifi is {}, ask Bob", "Datenbankpasswort: {}", "export PGPASSWORD={}", 'dbPassword: "{}"',
+    "curl -u admin:{} https://host.internal",
+])  # fmt: skip
 @pytest.mark.parametrize("password", ["Katze" + "1234", "x7$kQ%2" + "z", "blue-horse-" + "battery-9"])
 def test_passwords_in_sentences_and_in_longer_names_are_masked(frame: str, password: str) -> None:
     assert masked(frame.format(password)) == frame.format("[secret: password]")
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "my PIN is {}",
-        "Meine PIN ist {}.",
-        "PIN: {}",
-        "Die PIN der Karte lautet {}!",
-        "The PIN code for the alarm: {}, ask Bob",
-        "Passwort: {}",
-        "The password is {}",
-        "password = {}",
-    ],
-)
+@pytest.mark.parametrize("frame", [
+    "my PIN is {}", "Meine PIN ist {}.", "PIN: {}", "Die PIN der Karte lautet {}!",
+    "The PIN code for the alarm: {}, ask Bob", "Passwort: {}", "The password is {}", "password = {}",
+])  # fmt: skip
 @pytest.mark.parametrize("digits", ["47" + "11", "0815" + "4711"])
 def test_pins_and_passwords_of_digits_are_masked(frame: str, digits: str) -> None:
     assert digits not in masked(frame.format(digits))
@@ -195,96 +177,42 @@ def test_a_private_key_in_several_parts_of_a_text_is_masked_in_each() -> None:
 HARD = (
     "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
     "sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "md5sum d41d8cd98f00b204e9800998ecf8427e  empty.txt",
-    "id = 123e4567-e89b-12d3-a456-426614174000",
+    "md5sum d41d8cd98f00b204e9800998ecf8427e  empty.txt", "id = 123e4567-e89b-12d3-a456-426614174000",
     'uuid.UUID("urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8")',
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ",
     'base64.b64decode("SGVsbG8sIHdvcmxkISBUaGlzIGlzIGEgdGVzdC4=")',
     '"integrity": "sha512-v2kDEe57lecTulaDIuNTPy3Ry4gLGJ6Z1O3vE1krgXZNrsQ+LFTGHVxVjcXPs17LhbZVGedAJv8XZ1tvj5Fvg=="',
-    "password = getpass()",
-    "password = getpass.getpass('Password: ')",
-    "password = input('Your password: ')",
-    "token = secrets.token_hex(16)",
-    "api_key = os.environ['OPENAI_API_KEY']",
-    "api_key=config.get('api_key')",
-    "def login(user: str, password: str) -> Token:",
-    "password: SecretStr",
-    "password: str = Field(min_length=8)",
-    'parser.add_argument("--password", help="the password")',
-    "if password != stored_password:",
-    "hashed = bcrypt.hashpw(password, salt)",
-    "pwd: $PWD",
-    "Enter PIN and press OK",
-    "The PIN has 4 digits",
-    "PIN: four digits",
-    "GPIO pin: 1234 is not a pin of this board",
-    "pin = 4711  # the number of the pin on the connector",
-    "Password length is 12",
-    "Das Passwort ist 12 Zeichen lang",
-    "The password is 2 years old",
-    "password expires in 2026",
-    "the PIN of version 1.2.3.4",
-    "spin: 1234",
-    "pinned: 2024",
-    "Bearer tokens are described in RFC 6750",
-    "Authorization: Bearer <token>",
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI user@host",
-    "-----BEGIN CERTIFICATE-----",
-    "-----BEGIN PUBLIC KEY-----",
-    "key = (row['subject'], row['attribute'])",
-    "primary_key = 'customer_id_2024_region'",
-    "token: 128 tokens per second",
-    "next_token = tokens[position + 1]",
-    "https://example.com/reset?token={token}",
-    "mongodb://localhost:27017/?replicaSet=rs0",
-    "postgres://localhost:5432/app",
-    "http://user@host:8080/",
-    "secret_name: projects/demo/secrets/api-key/versions/latest",
-    "client_secret: ${CLIENT_SECRET}",
-    "AWS_SECRET_ACCESS_KEY=$(aws configure get secret)",
-    "see docs/secrets.md#key-or-token",
-    "AKIA is the prefix of an access key",
-    "sk-learn is spelled scikit-learn",
-    "ghp_ begins a token",
-    "SHA1=da39a3ee5e6b4b0d3255bfef95601890afd80709",
-    'etag: W/"33a64df551425fcc55e4d42a148795d9f25f89d4"',
-    "color: #4711ab",
-    "ISBN 978-3-16-148410-0",
-    "IBAN DE89 3704 0044 0532 0130 00",
-    "Kennwort vergessen? Hier klicken",
-    "Das Passwort wurde 2024 geändert",
-)
+    "password = getpass()", "password = getpass.getpass('Password: ')", "password = input('Your password: ')",
+    "token = secrets.token_hex(16)", "api_key = os.environ['OPENAI_API_KEY']", "api_key=config.get('api_key')",
+    "def login(user: str, password: str) -> Token:", "password: SecretStr", "password: str = Field(min_length=8)",
+    'parser.add_argument("--password", help="the password")', "if password != stored_password:",
+    "hashed = bcrypt.hashpw(password, salt)", "pwd: $PWD", "Enter PIN and press OK", "The PIN has 4 digits",
+    "PIN: four digits", "GPIO pin: 1234 is not a pin of this board",
+    "pin = 4711  # the number of the pin on the connector", "Password length is 12", "Das Passwort ist 12 Zeichen lang",
+    "The password is 2 years old", "password expires in 2026", "the PIN of version 1.2.3.4", "spin: 1234",
+    "pinned: 2024", "Bearer tokens are described in RFC 6750", "Authorization: Bearer <token>",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI user@host", "-----BEGIN CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----",
+    "key = (row['subject'], row['attribute'])", "primary_key = 'customer_id_2024_region'",
+    "token: 128 tokens per second", "next_token = tokens[position + 1]", "https://example.com/reset?token={token}",
+    "mongodb://localhost:27017/?replicaSet=rs0", "postgres://localhost:5432/app", "http://user@host:8080/",
+    "secret_name: projects/demo/secrets/api-key/versions/latest", "client_secret: ${CLIENT_SECRET}",
+    "AWS_SECRET_ACCESS_KEY=$(aws configure get secret)", "see docs/secrets.md#key-or-token",
+    "AKIA is the prefix of an access key", "sk-learn is spelled scikit-learn", "ghp_ begins a token",
+    "SHA1=da39a3ee5e6b4b0d3255bfef95601890afd80709", 'etag: W/"33a64df551425fcc55e4d42a148795d9f25f89d4"',
+    "color: #4711ab", "ISBN 978-3-16-148410-0", "IBAN DE89 3704 0044 0532 0130 00", "Kennwort vergessen? Hier klicken",
+    "Das Passwort wurde 2024 geändert", "The wifi password is in the blue folder", "password: required",
+    'password = os.environ["PASSWORD"]', "token = tokenizer.next_token()", "api_key: str | None = None",
+    "http://localhost:8080/path@home", "postgres://user:password@host/db", "the secret of good coffee = fresh beans",
+    "PWD=/home/anna/project1", "pwd: C:\\Users\\anna2", "private_key: ~/.ssh/id_ed25519_work",
+    "secret: k8s-secret-name-production-2", "token: process.env.GITHUB_TOKEN_V2", "password = user.password2",
+    "sk-estuary-north-bay-2024-pipeline", "The password is base64-encoded", "Das Passwort ist SHA256-gehasht",
+    "password for admin: see KeePass2", "the password is longer than 12 characters", "https://ci:${TOKEN}@host/x",
+)  # fmt: skip
 """Hashes, ids, test data, types, calls and sentences: nothing of it is a secret."""
 
 
 def test_what_only_looks_like_a_secret_stays_as_it_is() -> None:
-    assert [line for line in HARD if secrets_in(line)] == []
-
-
-def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
-    for text in (
-        "The wifi password is in the blue folder",
-        "password: required",
-        'password = os.environ["PASSWORD"]',
-        "token = tokenizer.next_token()",
-        "api_key: str | None = None",
-        "http://localhost:8080/path@home",
-        "postgres://user:password@host/db",
-        "the secret of good coffee = fresh beans",
-        "PWD=/home/anna/project1",
-        "pwd: C:\\Users\\anna2",
-        "private_key: ~/.ssh/id_ed25519_work",
-        "secret: k8s-secret-name-production-2",
-        "token: process.env.GITHUB_TOKEN_V2",
-        "password = user.password2",
-        "sk-estuary-north-bay-2024-pipeline",
-        "The password is base64-encoded",
-        "Das Passwort ist SHA256-gehasht",
-        "password for admin: see KeePass2",
-        "the password is longer than 12 characters",
-        "https://ci:${TOKEN}@host/x",
-    ):
-        assert masked(text) == text
+    assert [line for line in HARD if secrets_in(line) or masked(line) != line] == []
 
 
 AROUND = st.sampled_from(["", " ", "\n", "a", "Z9", "_", "\0", "\ud800", "\u00fc", "the token: "])

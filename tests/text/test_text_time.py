@@ -75,35 +75,19 @@ def test_two_times_are_a_window_only_if_one_lies_within_the_other() -> None:
     assert window("Compare March 2024 with April 2025") is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "meetings not in March",
-        "all meetings except last week",
-        "Termine, aber nicht am Montag",
-        "alles außer letzte Woche",
-        "not between Monday and Wednesday",
-        "Nachricht von Jan",
-        "a message from Jan",
-        "beans in Spring Boot",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "meetings not in March", "all meetings except last week", "Termine, aber nicht am Montag",
+    "alles außer letzte Woche", "not between Monday and Wednesday", "Nachricht von Jan", "a message from Jan",
+    "beans in Spring Boot",
+])  # fmt: skip
 def test_a_time_that_is_ruled_out_and_a_name_are_no_window(text: str) -> None:
     assert window(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "hour"),
-    [
-        ("yesterday evening at 8", 20),
-        ("gestern Abend um 8", 20),
-        ("gestern Abend um 20 Uhr", 20),
-        ("yesterday morning at 8", 8),
-        ("gestern Mittag um 1", 13),
-        ("last night at 2", 24 + 2),
-        ("yesterday at 8", 8),
-    ],
-)
+@pytest.mark.parametrize(("text", "hour"), [
+    ("yesterday evening at 8", 20), ("gestern Abend um 8", 20), ("gestern Abend um 20 Uhr", 20),
+    ("yesterday morning at 8", 8), ("gestern Mittag um 1", 13), ("last night at 2", 24 + 2), ("yesterday at 8", 8),
+])  # fmt: skip
 def test_an_hour_belongs_to_its_part_of_the_day(text: str, hour: int) -> None:
     found = window(text)
     assert found is not None
