@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fourfold.aio import AsyncMemory
-    from fourfold.client.remote import RemoteMemory, connect
+    from fourfold.client import RemoteMemory, connect
     from fourfold.config import Settings
     from fourfold.embed.base import BaseEmbedder, Embedder
     from fourfold.engine.pipeline import HybridSearch
@@ -44,13 +44,13 @@ _HOMES = {
     "Query": "retrieval",
     "Ranking": "retrieval",
     "RawRecord": "model",
-    "RemoteMemory": "client.remote",
+    "RemoteMemory": "client",
     "Result": "retrieval",
     "Retriever": "retrieval",
     "SearchResponse": "retrieval",
     "Settings": "config",
     "Why": "engine.search",
-    "connect": "client.remote",
+    "connect": "client",
 }
 
 __all__ = [

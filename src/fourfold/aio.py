@@ -15,7 +15,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from fourfold.client.remote import RemoteMemory
+from fourfold.client import RemoteMemory
 from fourfold.config import Settings
 from fourfold.memory import Memory
 

@@ -129,7 +129,7 @@ def _doubtful(kind: type, types: tuple[type, ...]) -> _Doubtful:
 @cache
 def _field_kinds(kind: type) -> tuple[tuple[str, _Kind | None, Any], ...]:
     """Name, type and default value of each field; every value fits the type None."""
-    hints = _hints(kind)
+    hints = hints_of(kind)
     return tuple((field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind)))
 
 
@@ -177,11 +177,12 @@ _UNLOADED: Final[Mapping[str, Any]] = {"Vector": Array}
 
 
 def _kinds(function: Callable[..., Any]) -> dict[str, _Kind | None]:
-    hints = _hints(function)
+    hints = hints_of(function)
     return {name: _kind(hints.get(name, Any)) for name in inspect.signature(function).parameters}
 
 
-def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
+@cache
+def hints_of(function: Callable[..., Any] | type) -> Mapping[str, Any]:
     """Return the annotations; a name that is imported for type checkers only counts as Any."""
     local = dict(_UNLOADED)
     while True:

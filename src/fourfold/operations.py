@@ -14,6 +14,8 @@ Scope = Literal["read", "write", "admin"]
 """Scopes; each includes those before it. `admin` is needed to act on many items at once, and for metrics."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 NAMESPACE: Final = "/v1/namespaces/{namespace}"
+JSON: Final = "application/json"
+JSONL: Final = "application/jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,17 @@ class Operation:
     """Parameters that a server does not offer."""
     paged: bool = False
     """Whether the answer is one page of a list, with the cursor of the next one."""
+    takes: str = JSON
+    """The media type of the body."""
+    gives: str = JSON
+    """The media type of the answer."""
+    is_open: bool = False
+    """Whether it needs no token. Errors then show only their names."""
+    id: str = ""
+    """Its name in the OpenAPI document; empty: `name`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.id or self.name)
 
     @property
     def verb(self) -> str:
@@ -45,8 +58,18 @@ class Operation:
         path = self.route.partition(" ")[2]
         return path[1:] if path.startswith("//") else NAMESPACE + path
 
+    @property
+    def is_json(self) -> bool:
+        return self.takes == self.gives == JSON
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether the path names one of the `ids` that the method takes."""
+        return self.names.get("ids") == "id"
+
 
 _ID: Final = {"item": "id"}
+_ONE: Final = {"ids": "id"}
 _QUERY: Final = {"text": "query"}
 _EDGE: Final = {"source": "from", "target": "to"}
 _ITEM: Final = "/items/{id:path}"
@@ -65,13 +88,13 @@ _TABLE: Final = (
     Operation("tags", "GET /tags", "List the tags and how many items carry each", answer="counts", paged=True),
     Operation("facets", "GET /facets", "Count tags, kinds, languages, metadata keys"),
     # items
-    Operation("list", "GET /items", "List items, newest first", answer="items", paged=True),
+    Operation("list", "GET /items", "List items, newest first", answer="items", paged=True, id="list_items"),
     Operation("count", "GET /items", answer="total", fixed={"limit": 1}),
     Operation("unknown_names", "GET /items", answer="notes", fixed={"limit": 1}),
     Operation("add", "POST /items", "Store an item", "write", names={"item": "text"}),
     Operation("add_many", "POST /items:batch", "Store items, all or none", "write", answer="items"),
-    Operation("get", "POST /items:get", "Show items in full", answer="items", paged=True),
-    Operation("show", f"GET {_ITEM}", "Read an item"),
+    Operation("get", "POST /items:get", "Show items in full", answer="items", paged=True, id="get_many"),
+    Operation("show", f"GET {_ITEM}", "Read an item", id="get"),
     Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}),
     Operation(
         "history",
@@ -92,7 +115,7 @@ _TABLE: Final = (
         fixed={"undo": True},
     ),
     Operation("delete", f"DELETE {_ITEM}", "Delete an item", "write"),
-    Operation("forget", "POST /items:delete", "Delete items by id or by filter", "write"),
+    Operation("forget", "POST /items:delete", "Delete items by id or by filter", "write", id="delete_many"),
     Operation(
         "merge",
         "POST /items:merge",
@@ -110,23 +133,27 @@ _TABLE: Final = (
     # raw records
     Operation("add_raw", "POST /raw", "Store a raw record", "write", names={"source": ""}),
     Operation("list_raw", "GET /raw", "List raw records", answer="raw", paged=True),
-    Operation("get_raw", "GET /raw/{id}", "Read a raw record"),
-    Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write"),
+    Operation("get_raw", "GET /raw/{id}", "Read a raw record", names=_ONE),
+    Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write", names=_ONE, id="delete_raw"),
     # the graph
     Operation("nodes", "GET /graph/nodes", "List nodes", answer="nodes", paged=True),
     Operation("add_node", "POST /graph/nodes", "Store a node, or add to it", "write"),
-    Operation("node", f"GET {_NODE}", "Show a node"),
+    Operation("node", f"GET {_NODE}", "Show a node", id="show_node"),
     Operation("remove_node", f"DELETE {_NODE}", "Delete a node with its edges", "write"),
     Operation("add_edges", "POST /graph/edges", "Store edges; an edge that exists gets the weight", "write"),
     Operation("remove_edge", "DELETE /graph/edges", "Delete an edge", "write", names=_EDGE),
     Operation("neighbors", "GET /graph/neighbors", "List the nodes near one", answer="neighbors", paged=True),
-    Operation("local_graph", "GET /graph/around", "The graph around a node"),
+    Operation("local_graph", "GET /graph/around", "The graph around a node", id="around"),
     Operation("path", "GET /graph/path", "A shortest path", answer="edges"),
     # judgements
     Operation("judge", "POST /judgements", "Judge a result", "write"),
     Operation("judgements", "GET /judgements", "List judgements"),
     Operation(
-        "collection", "GET /judgements/collection", "The judgements as a collection for `fourfold eval`", "admin"
+        "collection",
+        "GET /judgements/collection",
+        "The judgements as a collection for `fourfold eval`",
+        "admin",
+        gives="application/zip",
     ),
     Operation("evaluate", "POST /evaluation", "Measure a ranking by the judgements"),
     # the whole store
@@ -134,11 +161,17 @@ _TABLE: Final = (
         "namespaces", "GET //v1/namespaces", "List the namespaces and how many items each has", answer="namespaces"
     ),
     Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have"),
-    Operation("export", "GET /export", "The namespace as JSON Lines", "admin"),
-    Operation("import_file", "POST /import", "Fill an empty namespace with an export, or store rows of items", "admin"),
-    Operation("live", "GET //livez", "The server runs"),
-    Operation("ready", "GET //readyz", "The store answers"),
-    Operation("metrics", "GET //metrics", "Counters for Prometheus", "admin"),
+    Operation("export", "GET /export", "The namespace as JSON Lines", "admin", gives=JSONL),
+    Operation(
+        "import_file",
+        "POST /import",
+        "Fill an empty namespace with an export, or store rows of items",
+        "admin",
+        takes=JSONL,
+    ),
+    Operation("live", "GET //livez", "The server runs", is_open=True),
+    Operation("ready", "GET //readyz", "The store answers", is_open=True),
+    Operation("metrics", "GET //metrics", "Counters for Prometheus", "admin", gives="text/plain", id="prometheus"),
 )
 
 OPERATIONS: Final[Mapping[str, Operation]] = {operation.name: operation for operation in _TABLE}

@@ -14,9 +14,8 @@ import pytest
 from http_server import Server, serving
 
 import fourfold
-from fourfold import AsyncMemory, ItemPatch, Memory, NewItem, RemoteMemory
+from fourfold import AsyncMemory, ItemPatch, Memory, NewItem, RemoteMemory, client
 from fourfold.cli.main import main
-from fourfold.client import transport
 from fourfold.errors import (
     Conflict,
     FourfoldError,
@@ -180,7 +179,7 @@ def test_wrong_addresses_and_tokens_are_errors_of_the_library(
             fourfold.connect(url)
     with pytest.raises(InvalidSetting):
         fourfold.connect(server.url, token="ü\ud800")
-    monkeypatch.setattr(transport, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(client, "RETRY_SECONDS", 0.2)
     with pytest.raises(StoreUnavailable, match="does not answer"):
         fourfold.connect("http://127.0.0.1:9").tags()
     with (

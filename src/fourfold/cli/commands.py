@@ -320,7 +320,7 @@ def _open(settings: Settings, *, create: bool = False, background: bool = False)
 
     name = namespaces(settings)[0]
     if settings.store is not None and settings.store.startswith(("http://", "https://")):
-        from fourfold.client.remote import RemoteMemory
+        from fourfold.client import RemoteMemory
 
         # A command that needs the store itself ends with a NotOffered.
         return cast("Memory", RemoteMemory(settings.store, token=settings.token, namespace=name))

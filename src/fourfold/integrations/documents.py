@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from fourfold.client.remote import RemoteMemory
+from fourfold.client import RemoteMemory
 from fourfold.errors import RequestError
 from fourfold.filters import Condition, Every, Some, field_at, make_test
 from fourfold.limits import FILTER_VALUES, PAGE_SIZE

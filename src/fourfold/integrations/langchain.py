@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from fourfold.client.remote import RemoteMemory
+from fourfold.client import RemoteMemory
 from fourfold.errors import InvalidItem, MissingExtra, RequestError
 from fourfold.integrations import documents
 from fourfold.memory import Memory

@@ -18,6 +18,7 @@ from fourfold.config import Settings
 from fourfold.engine import keyed
 from fourfold.errors import NoAccess
 from fourfold.model import Json
+from fourfold.operations import JSONL
 from fourfold.serve.access import RequestRate, grant, visible_status
 from fourfold.serve.guard import HEALTH
 from fourfold.serve.http import item_routes, metrics, schemas, search_routes
@@ -43,7 +44,6 @@ from fourfold.wire import counts_json
 
 # ---------------------------------------------------------------- the store as a whole
 
-JSONL: Final = "application/jsonl"
 _IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "edge"}
 """Counts of an import, by kind of record."""
 
@@ -64,18 +64,18 @@ def status(memory: Store) -> Response:
     return reply({"version": __version__, **visible_status(memory)})
 
 
-@routes.add("live", schemas.LiveAnswer, is_open=True)
+@routes.add("live", schemas.LiveAnswer)
 async def live() -> Response:
     return reply({"status": "ok", "version": __version__})
 
 
-@routes.add("ready", schemas.LiveAnswer, is_open=True)
+@routes.add("ready", schemas.LiveAnswer)
 def ready(memory: Store) -> Response:
     memory.namespaces()
     return reply({"status": "ok", "version": __version__})
 
 
-@routes.add("metrics", media="text/plain")
+@routes.add("metrics")
 def prometheus(request: Request, memory: Store) -> Response:
     """Metrics of the whole store."""
     if grant().namespaces is not None:
@@ -87,7 +87,7 @@ def prometheus(request: Request, memory: Store) -> Response:
 # ---------------------------------------------------------------- JSON Lines
 
 
-@routes.add("export", media=JSONL)
+@routes.add("export")
 def export(memory: InNamespace) -> Response:
     """An export of one namespace, as `fourfold import` and `import` take it; it is sent when it is complete."""
     with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
@@ -97,7 +97,7 @@ def export(memory: InNamespace) -> Response:
     return download(opened, "export.jsonl", JSONL)
 
 
-@routes.add("import_file", schemas.ImportedAnswer, takes=JSONL)
+@routes.add("import_file", schemas.ImportedAnswer)
 def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
     """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
     counts = once(
@@ -114,7 +114,7 @@ ROUTES: Final[tuple[OperationRoute, ...]] = (*search_routes.routes, *item_routes
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
-_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ROUTES if each.is_open)})
+_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ROUTES if each.operation.is_open)})
 _PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -33,7 +33,7 @@ from fourfold.errors import FourfoldError, NotFound
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.memory import Memory
 from fourfold.model import Json
-from fourfold.operations import OPERATIONS, Operation
+from fourfold.operations import JSON, OPERATIONS, Operation
 from fourfold.serve.access import Sessions, require, require_namespace
 from fourfold.serve.budget import Page, serialised
 from fourfold.serve.guard import token_of
@@ -114,7 +114,6 @@ def from_validation(error: ValidationError | RequestValidationError) -> Response
 
 KEY_HEADER: Final = "idempotency-key"
 KEY_CHARACTERS: Final = 255
-JSON: Final = "application/json"
 SPOOLED_BYTES: Final = 1 << 30
 """Maximum size of a body that is written into a file (answered with 413)."""
 _PART_BYTES: Final = 1 << 20
@@ -239,9 +238,6 @@ class OperationRoute(APIRoute):
     """A route of FastAPI. Its handler runs in a thread, so it may block; an `async def` runs on the event loop."""
 
     operation: Operation
-    takes: str = JSON
-    is_open: bool = False
-    """Whether it needs no token. Errors then show only their names."""
 
     @property
     def writes(self) -> bool:
@@ -268,15 +264,21 @@ class OperationRoute(APIRoute):
         return serve
 
     async def _answered(self, request: Request, handle: Serve) -> Response:
+        operation = self.operation
+        receive = _received if operation.takes == JSON else _spooled
         try:
-            require(self.operation.scope)
+            require(operation.scope)
             if (namespace := request.path_params.get("namespace")) is not None:
                 require_namespace(namespace)
-            async with _spooled(request) if self.takes != JSON else _received(request) as request.state.digest:
+            async with receive(request) as request.state.digest:
                 return await self._handled(request, handle)
         except FourfoldError as error:
             logs.event("refused", route=self.path, error=type(error).__name__)
-            return problem(503, type(error).__name__, "See the server's log") if self.is_open else from_error(error)
+            return (
+                problem(503, type(error).__name__, "See the server's log")
+                if self.operation.is_open
+                else from_error(error)
+            )
         except (ValidationError, RequestValidationError) as error:
             return from_validation(error)
         except HttpError as error:
@@ -332,12 +334,9 @@ class Routes(list[OperationRoute]):
         answer: Any = None,
         *,
         status: int = 200,
-        media: str = JSON,
-        takes: str = JSON,
-        is_open: bool = False,
         leads_to: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Callable[[H], H]:
-        """Makes a function the handler of an operation. `answer`: the model of its JSON; else it has the type `media`.
+        """Makes a function the handler of an operation. `answer`: the model of its JSON.
 
         `leads_to`: operations on the answered object, with their parameters as pointers into the body of the answer.
         """
@@ -353,16 +352,16 @@ class Routes(list[OperationRoute]):
                 methods=[operation.verb],
                 status_code=status,
                 response_model=None,
-                response_class=JSONResponse if answer is not None else _response_of(media),
+                response_class=JSONResponse if answer is not None else _response_of(operation.gives),
                 responses={status: answered, "default": _PROBLEM},
-                operation_id=handler.__name__,
+                operation_id=operation.id,
                 summary=operation.help,
                 description=f"Needs the scope {operation.scope}.",
             )
-            route.operation, route.takes, route.is_open = operation, takes, is_open
+            route.operation = operation
             extra: dict[str, Any] = {"parameters": [_KEY]} if route.writes else {}
-            if takes != JSON:
-                extra["requestBody"] = {"required": True, "content": {takes: {"schema": {"type": "string"}}}}
+            if operation.takes != JSON:
+                extra["requestBody"] = {"required": True, "content": {operation.takes: {"schema": {"type": "string"}}}}
             route.openapi_extra = extra
             self.append(route)
             return handler

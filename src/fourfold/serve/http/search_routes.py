@@ -234,7 +234,7 @@ def judgements(memory: InNamespace) -> Response:
     return reply(_listed(judged_files.read(_folder(memory))))
 
 
-@routes.add("collection", media="application/zip")
+@routes.add("collection")
 def collection(memory: InNamespace) -> Response:
     files = judged_files.files(judged_files.read(_folder(memory)))
     packed = tempfile.TemporaryFile()  # noqa: SIM115  closed by `parts`

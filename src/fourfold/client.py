@@ -1,38 +1,55 @@
-"""RemoteMemory: the methods of Memory that a server offers. Most of them derive from the table of operations."""
+"""RemoteMemory: the methods of Memory that a server offers, as requests; most derive from the table of operations.
+
+A write carries a key and is repeated while the server cannot be reached; errors of the server are those of the library.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import time
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from datetime import datetime
-from functools import cache, wraps
+from functools import wraps
 from inspect import signature
-from json import dumps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, get_args, get_origin
+from urllib.parse import quote, urlsplit
 
+import httpx
+
+from fourfold import addresses, errors
 from fourfold import validation as rules
-from fourfold.arguments import Owner, checks_arguments
-from fourfold.client.transport import Transport, quoted
+from fourfold.arguments import Owner, checks_arguments, hints_of
 from fourfold.config import Settings
 from fourfold.embed.base import check_vector
-from fourfold.errors import Conflict, NotFound, NotOffered
+from fourfold.errors import (
+    Conflict,
+    FourfoldError,
+    InvalidArgument,
+    InvalidQuery,
+    InvalidSetting,
+    NotFound,
+    NotOffered,
+    StoreUnavailable,
+)
 from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord
+from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
-from fourfold.wire import decode, response_of, value_of
+from fourfold.wire import decode, encode, response_of, value_of
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 _PLACE = re.compile(r"\{(\w+)(?::path)?\}")
 
 
@@ -44,15 +61,18 @@ def _remote(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenate
     def call(self: RemoteMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound = parameters.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name != "self"}
-        return self._carry_out(operation, given, _result_type(method))  # pyright: ignore[reportPrivateUsage]
+        values = {name: value for name, value in bound.arguments.items() if name != "self"}
+        return self._carry_out(operation, values, hints_of(method)["return"])  # pyright: ignore[reportPrivateUsage]
 
     return call
 
 
-@cache
-def _result_type(method: Callable[..., Any]) -> Any:
-    return get_type_hints(method, localns={"Vector": Any})["return"]
+def _complete(kind: C) -> C:
+    """Adds the operations that the class does not name: its lines tell type checkers what a server offers."""
+    for operation in OPERATIONS.values():
+        if not hasattr(kind, operation.name) and hasattr(Memory, operation.name) and operation.is_json:
+            setattr(kind, operation.name, _remote(getattr(Memory, operation.name)))
+    return kind
 
 
 def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteMemory:
@@ -61,6 +81,7 @@ def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteM
 
 
 @checks_arguments
+@_complete
 class RemoteMemory:
     """The methods of Memory over HTTP, with the same values and errors. Threads may share one.
 
@@ -71,7 +92,7 @@ class RemoteMemory:
         self.owner = Owner()
         self.namespace = rules.name(namespace, "namespace")
         self.settings = Settings(namespace=self.namespace, embedder="none")
-        self._transport = Transport(url, token)
+        self._server = Server(url, token)
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +103,7 @@ class RemoteMemory:
         self.close()
 
     def close(self) -> None:
-        self._transport.close()
+        self._server.close()
 
     def within(self, namespace: str) -> Self:
         """The same server, acting on another namespace. It shares the connections of this object."""
@@ -116,7 +137,10 @@ class RemoteMemory:
     count = _remote(Memory.count)
     unknown_names = _remote(Memory.unknown_names)
     add_raw = _remote(Memory.add_raw)
+    get_raw = _remote(Memory.get_raw)
     list_raw = _remote(Memory.list_raw)
+    forget_raw = _remote(Memory.forget_raw)
+    """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
     sources = _remote(Memory.sources)
     add_node = _remote(Memory.add_node)
     nodes = _remote(Memory.nodes)
@@ -138,8 +162,8 @@ class RemoteMemory:
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
         wanted = [*dict.fromkeys(ids)]
-        found = dict(zip(wanted, self._rows(OPERATIONS["get"], {"ids": wanted}, Item, len(wanted)), strict=True))
-        return [found[item] for item in ids]
+        items = dict(zip(wanted, self._rows(OPERATIONS["get"], {"ids": wanted}, Item, len(wanted)), strict=True))
+        return [items[item] for item in ids]
 
     def forget(self, ids: Sequence[int | str], *, expected: Item | None = None, dry_run: bool = False) -> int:
         if expected is not None:
@@ -157,34 +181,29 @@ class RemoteMemory:
         answer = self._send(OPERATIONS["forget"], {**chosen, "dry_run": dry_run})
         return answer["matched" if dry_run else "deleted"]
 
-    def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
-        return [decode(RawRecord, self._send(OPERATIONS["get_raw"], {"id": number})) for number in ids]
-
-    def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
-        """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
-        for number in ids:
-            self._send(OPERATIONS["forget_raw"], {"id": number, "force": force})
-        return len(ids)
-
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         self.add_edges([(source, relation, target, weight)])
         return Edge(source, relation, target, weight)
 
     def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
-        names = ("from", "relation", "to", "weight")
-        self._send(OPERATIONS["add_edges"], {"edges": [dict(zip(names, edge, strict=True)) for edge in edges]})
+        self._send(OPERATIONS["add_edges"], {"edges": [encode(Edge(*edge)) for edge in edges]})
 
     # ------------------------------------------------------------ requests
 
-    def _carry_out(self, operation: Operation, given: dict[str, Any], result: Any) -> Any:
+    def _carry_out(self, operation: Operation, values: dict[str, Any], result: Any) -> Any:
         """The result of a method with these arguments."""
         for name in operation.lacks:
-            if given.pop(name) not in (None, False):
+            if values.pop(name) not in (None, False):
                 raise NotOffered(f"a server does not offer `{name}` of `{operation.name}`", "Leave it out")
         if operation.paged:
-            return self._page(operation, given, result)
-        headers = self._if_match(given.pop("expected", None))
-        form = {**operation.fixed, **arguments_form(given, operation.names)}
+            return self._page(operation, values, result)
+        if operation.takes_one:
+            ids = values.pop("ids")
+            form = arguments_form(values, operation.names)
+            answers = [self._send(operation, {**form, "id": each}) for each in ids]
+            return len(answers) if result is int else value_of(result, answers)
+        headers = self._if_match(values.pop("expected", None))
+        form = {**operation.fixed, **arguments_form(values, operation.names)}
         try:
             answer = self._send(operation, form, headers)
         except NotFound:
@@ -192,17 +211,17 @@ class RemoteMemory:
                 return False
             raise
         if result is SearchResponse:
-            return response_of(answer, rules.checked_filters(given["filters"]))
+            return response_of(answer, rules.checked_filters(values["filters"]))
         return True if result is bool else value_of(result, answer[operation.answer] if operation.answer else answer)
 
-    def _page(self, operation: Operation, given: dict[str, Any], result: Any) -> Any:
+    def _page(self, operation: Operation, values: dict[str, Any], result: Any) -> Any:
         """The rows of a list from `offset` on, at most `limit`; None: all."""
-        limit, offset = given.pop("limit", None), given.pop("offset", 0)
+        limit, offset = values.pop("limit", None), values.pop("offset", 0)
         if limit is None:
             offset = 0
         else:
             rules.check_page(limit, offset)
-        form, kind = arguments_form(given, operation.names), get_args(result)[0]
+        form, kind = arguments_form(values, operation.names), get_args(result)[0]
         rows = self._rows(operation, form, kind, None if limit is None else offset + limit)
         return Page(rows[offset:], rows.total, offset) if get_origin(result) is Page else [*rows[offset:]]
 
@@ -212,8 +231,8 @@ class RemoteMemory:
         cursor: str | None = None
         while True:
             size = PAGE_SIZE if most is None else min(PAGE_SIZE, most - len(forms))
-            told = {} if operation.verb == "POST" else {"limit": size}  # a POST names its rows
-            page = self._send(operation, {**form, **told, **({} if cursor is None else {"cursor": cursor})})
+            limited = {} if operation.verb == "POST" else {"limit": size}  # a POST names its rows
+            page = self._send(operation, {**form, **limited, **({} if cursor is None else {"cursor": cursor})})
             forms += page[operation.answer]
             cursor = page["next_cursor"]
             if cursor is None or (most is not None and len(forms) >= most):
@@ -223,8 +242,8 @@ class RemoteMemory:
         """The ETag of the item, if its stored state is the one that the caller expects."""
         if expected is None:
             return {}
-        answer = self._transport.send("GET", self._place(OPERATIONS["show"], {"id": expected.id}))
-        if decode(Item, self._transport.json(answer)) != expected:
+        answer = self._server.send("GET", self._place(OPERATIONS["show"], {"id": expected.id}))
+        if decode(Item, self._server.json(answer)) != expected:
             raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
         return {"if-match": answer.headers["etag"]}
 
@@ -233,10 +252,10 @@ class RemoteMemory:
         members = dict(form)
         path = self._place(operation, members)
         if operation.verb not in ("GET", "DELETE"):
-            return self._transport.json(self._transport.send(operation.verb, path, members, headers=headers))
+            return self._server.json(self._server.send(operation.verb, path, members, headers=headers))
         if "filters" in members:
-            members["where"] = dumps(members.pop("filters")["where"])
-        return self._transport.json(self._transport.send(operation.verb, path, query=members, headers=headers))
+            members["where"] = json.dumps(members.pop("filters")["where"])
+        return self._server.json(self._server.send(operation.verb, path, query=members, headers=headers))
 
     def _place(self, operation: Operation, members: dict[str, Json]) -> str:
         """The path with the members that it names, which are taken out."""
@@ -244,22 +263,22 @@ class RemoteMemory:
             what = f"a server cannot offer the namespace {self.namespace!r}"
             raise NotOffered(what, "Use a name without a slash, or run this where the store is")
         return _PLACE.sub(
-            lambda place: quoted(self.namespace if place[1] == "namespace" else members.pop(place[1])), operation.path
+            lambda place: _quoted(self.namespace if place[1] == "namespace" else members.pop(place[1])), operation.path
         )
 
 
 # ---------------------------------------------------------------- arguments as JSON
 
 
-def arguments_form(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Json]:
+def arguments_form(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Json]:
     """The members of a request: what is not given is left out, and an item or a change of one adds its own fields."""
     form: dict[str, Json] = {}
-    for parameter, value in given.items():
+    for parameter, value in values.items():
         name = names.get(parameter, parameter)
         if value is None or value is False or not name:
             continue
         if isinstance(value, NewItem):
-            form |= item_form(value)
+            form |= _fields(value, (None, (), ""))
         elif isinstance(value, ItemPatch):
             form |= _fields(value, (None, ()))
         elif name == "filters":
@@ -269,15 +288,11 @@ def arguments_form(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[s
     return form
 
 
-def item_form(item: NewItem) -> dict[str, Json]:
-    return _fields(item, (None, (), ""))
-
-
 def _fields(value: NewItem | ItemPatch, empty: Collection[Json]) -> dict[str, Json]:
     """The fields that are set, without the source, which the server stamps."""
-    given = {each.name: getattr(value, each.name) for each in fields(value) if each.name != "source"}
-    vector = given.pop("vector", None)  # may be an array, which has no truth value
-    form = {name: _json(name, part) for name, part in given.items() if part not in empty}
+    parts = {each.name: getattr(value, each.name) for each in fields(value) if each.name != "source"}
+    vector = parts.pop("vector", None)  # may be an array, which has no truth value
+    form = {name: _json(name, part) for name, part in parts.items() if part not in empty}
     return form if vector is None else {**form, "vector": _json("vector", vector)}
 
 
@@ -286,7 +301,7 @@ def _json(name: str, value: Any) -> Json:
         case _ if name == "vector":
             return check_vector(cast("Sequence[float] | Vector", value)).tolist()
         case NewItem():
-            return item_form(value)
+            return _fields(value, (None, (), ""))
         case datetime():
             return value.isoformat()
         case str() | bytes() | Mapping():
@@ -301,3 +316,115 @@ def _filter_form(filters: GivenFilters) -> dict[str, Json]:
     """Every filter as one condition, which the server reads like the library."""
     condition = rules.checked_filters(filters).condition
     return {} if condition is None else {"filters": {"where": where_json(condition)}}
+
+
+# ---------------------------------------------------------------- one server
+
+RETRY_SECONDS: Final = 10.0
+"""How long a request is repeated when the server cannot be reached or is busy. Writes carry a key, so they are carried
+out once."""
+_ANSWER_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.1
+_BUSY: Final = (409, 429, 503)
+_CLOSEST: Final[Mapping[int, type[FourfoldError]]] = {
+    401: errors.NoAccess,
+    403: errors.NoAccess,
+    404: errors.NotFound,
+    412: errors.Conflict,
+    429: errors.StoreBusy,
+}
+
+
+class Server:
+    """One server. Threads may share it."""
+
+    def __init__(self, url: str, token: str) -> None:
+        if not _is_address(url):
+            raise InvalidSetting("the address of the server is not valid", "Write http://HOST:PORT")
+        if not token.isascii() or not token.isprintable():
+            raise InvalidSetting("the token contains invalid characters", "Use letters and digits")
+        self.shown = addresses.shown(url)
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=_ANSWER_SECONDS)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        request = self._request(method, path, body, query, headers)
+        until = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                answer = self._http.send(request)
+            except httpx.TransportError as error:
+                if time.monotonic() > until:
+                    raise StoreUnavailable(
+                        f"{self.shown} does not answer ({type(error).__name__})", "Start it: fourfold serve"
+                    ) from error
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            wait = answer.headers.get("retry-after", "")
+            if answer.status_code not in _BUSY or not wait.isdigit() or time.monotonic() + int(wait) > until:
+                return _checked(answer)
+            time.sleep(int(wait))
+
+    def json(self, answer: httpx.Response) -> Any:
+        """The JSON of an answer; None if it has no body."""
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address") from error
+
+    def _request(
+        self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> httpx.Request:
+        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
+        try:
+            content = None if body is None else json.dumps(body, allow_nan=False)
+            return self._http.build_request(method, path, content=content, params=asked, headers=headers)
+        except UnicodeError as error:
+            raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgument(f"an argument cannot be sent as JSON ({error})", "Use plain values") from error
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _quoted(name: int | str) -> str:
+    """The name, quoted as a part of a path."""
+    try:
+        return quote(str(name), safe="")
+    except UnicodeError as error:
+        raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    try:
+        form: Any = answer.json()
+    except ValueError:
+        form = {}
+    raise _error_of(answer.status_code, cast("dict[str, Any]", form) if isinstance(form, dict) else {})
+
+
+def _error_of(status: int, form: Mapping[str, Any]) -> FourfoldError:
+    """The error that the server raised, by its name; for others, the closest one that this library has."""
+    kind: Any = getattr(errors, str(form.get("type", "")).rpartition(":")[2], None)
+    if not (isinstance(kind, type) and issubclass(kind, FourfoldError)):
+        kind = _CLOSEST.get(status, InvalidQuery if status < 500 else StoreUnavailable)
+    return kind(str(form.get("detail", f"the server answered {status}")), str(form.get("remedy", "")))

@@ -1,1 +1,0 @@
-"""A server of Fourfold as a Memory: the same methods and values over HTTP."""
