@@ -31,7 +31,7 @@ import fourfold
 from fourfold import Memory
 from fourfold.engine import pipeline, present, retrievers, search
 from fourfold.index import text_index, vector_index
-from fourfold.storage.sql import reading
+from fourfold.storage.sql.reading import ItemReader
 from fourfold.storage.sqlite import database, snapshot
 
 ROUNDS = 5
@@ -61,7 +61,7 @@ STAGES = (
     Stage("fusion", ((pipeline, "fuse_auto"),)),
     Stage("scores of unlisted items", ((pipeline.Pipeline, "_true_scores"),)),
     Stage("files that the query names", ((search, "name_files"),)),
-    Stage("read ten rows", ((reading.ItemReader, "get"),)),
+    Stage("read ten rows", ((ItemReader, "get"),)),
     Stage("results and confidence", ((present, "results"), (present, "response"))),
 )
 

@@ -76,10 +76,10 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     from fourfold import validation as rules
     from fourfold.engine import item_methods, secret_policy
     from fourfold.storage.sql.rows import Row
-    from fourfold.storage.sqlite import changes
+    from fourfold.storage.sqlite import namespaces
+    from fourfold.storage.sqlite.database import Tuning
     from fourfold.storage.sqlite.store import SqliteStore
     from fourfold.storage.sqlite.transaction import SqliteItems
-    from fourfold.storage.sqlite.tuning import Tuning
     from fourfold.text import language
 
     steps: Steps = {"once: imports": time.process_time() - begin}
@@ -94,7 +94,7 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     clock.wrap(SqliteItems, "_insert_tags", "rows of tags, three an item")
     clock.wrap(SqliteItems, "_insert_vectors", "rows of vectors")
     clock.wrap(SqliteItems, "_insert", "inserted")
-    clock.wrap(changes, "log", "rows of the change log")
+    clock.wrap(namespaces, "log_changes", "rows of the change log")
     clock.wrap(Row, "as_item", "items returned to the caller")
     clock.wrap(item_methods.ItemMethods, "add_many", "added")
     store = SqliteStore(folder, tuning=Tuning(load_at_items=1 << 40))
@@ -126,21 +126,21 @@ def building(store: Path, folder: Path) -> Steps:
     """Steps of one publication of everything."""
     begin = time.process_time()
     from fourfold.index import publish
-    from fourfold.storage.sqlite import changes, publish_worker
+    from fourfold.storage.sqlite import namespaces, publishing
     from fourfold.storage.sqlite.database import Database
 
     steps: Steps = {"once: imports": time.process_time() - begin}
     clock = Clock()
-    clock.wrap(changes.SqliteSourceSnapshot, "texts", "texts read")
-    texts = changes.SqliteSourceSnapshot.texts
-    changes.SqliteSourceSnapshot.texts = lambda self, ids: list(texts(self, ids))  # the wrapped one is lazy
-    clock.wrap(changes.SqliteSourceSnapshot, "texts", "texts read back")
+    clock.wrap(namespaces.SqliteSourceSnapshot, "texts", "texts read")
+    texts = namespaces.SqliteSourceSnapshot.texts
+    namespaces.SqliteSourceSnapshot.texts = lambda self, ids: list(texts(self, ids))  # the wrapped one is lazy
+    clock.wrap(namespaces.SqliteSourceSnapshot, "texts", "texts read back")
     clock.wrap(publish.postings, "write", "postings")
     clock.wrap(publish, "publish_vectors", "columns of vectors, read back and written")
-    job = publish_worker.PublishJob(str(store / "fourfold.db"), str(folder), 1, "budget", faiss=False)
+    job = publishing.PublishJob(str(store / "fourfold.db"), str(folder), 1, "budget", faiss=False)
     database = Database(Path(job.database))
     whole = time.process_time()
-    for _ in publish_worker.publish_here(job, database):
+    for _ in publishing.publish_here(job, database):
         pass
     whole = time.process_time() - whole
     database.close()

@@ -28,7 +28,7 @@ from fourfold_engine import FourfoldEngine, keys
 
 from fourfold import Filters, Memory
 from fourfold.model import NO_FILTERS
-from fourfold.storage.postgres.address import parse
+from fourfold.storage.postgres.database import parse_address
 from fourfold.text.analysis import analyse
 
 ROOT = Path(__file__).parent.parent
@@ -103,7 +103,7 @@ def filled(source: Memory, dsn: str, corpus: Corpus) -> Memory:
     if memory.count() < corpus.item_count or interrupted(dsn):
         started = time.perf_counter()
         source.move(memory.store)
-        print(f"moved to {parse(dsn).shown} in {time.perf_counter() - started:.0f} s", flush=True)
+        print(f"moved to {parse_address(dsn).shown} in {time.perf_counter() - started:.0f} s", flush=True)
     started = time.perf_counter()
     memory.index()
     print(f"indexed in {time.perf_counter() - started:.0f} s", flush=True)
@@ -112,7 +112,7 @@ def filled(source: Memory, dsn: str, corpus: Corpus) -> Memory:
 
 def connected(dsn: str) -> psycopg.Connection[Any]:
     """A connection of our own to the schema of a store."""
-    address = parse(dsn)
+    address = parse_address(dsn)
     return psycopg.connect(address.dsn, autocommit=True, options=f"-c search_path={address.schema},public")
 
 

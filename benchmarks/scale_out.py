@@ -25,8 +25,8 @@ from postgres import ask, filled, start, stop
 
 from fourfold import Memory
 from fourfold.storage.engines import open_engine
+from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.storage.postgres.tuning import Tuning
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests" / "support"))

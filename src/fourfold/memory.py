@@ -32,7 +32,7 @@ from fourfold.storage.protocols import Store
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
-    from fourfold.storage.move import Moved
+    from fourfold.storage.exchange import Moved
 
 
 @checks_arguments
@@ -221,7 +221,7 @@ class Memory(ItemMethods, GraphMethods):
             require_lasting(store)
         if isinstance(store, str) and addresses.is_address(store):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
-        from fourfold.storage.sqlite.health import restore
+        from fourfold.storage.sqlite.folder import restore
 
         restore(Path(source), Path(store).expanduser() if store is not None else default_store())
 
@@ -238,7 +238,7 @@ class Memory(ItemMethods, GraphMethods):
 
         `delete_source`: removes this store after that, unless something was written to it meanwhile.
         """
-        from fourfold.storage.move import checksum, move
+        from fourfold.storage.exchange import checksum, move
 
         opened = open_store(target)
         try:

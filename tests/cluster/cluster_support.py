@@ -12,10 +12,10 @@ import numpy as np
 from fourfold.memory import Memory
 from fourfold.storage.engines import open_engine
 from fourfold.storage.engines.protocol import Document, Engine, Entry
+from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.index_log import Generation, every
 from fourfold.storage.postgres.namespaces import find
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.storage.postgres.tuning import Tuning
 
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1)
 """Uses the index even under narrow filters, and feeds it at every publication."""

@@ -23,8 +23,8 @@ from fourfold.errors import WorldError
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, NewItem, Space
 from fourfold.storage.engines import open_engine
+from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.values import GIVEN_SPACE
 from fourfold.validation import checked
 

@@ -9,7 +9,7 @@ from conformance_subjects import LATER, NOW, NS, item, search, unit
 from store_calls import StoreCalls
 
 from fourfold.model import NO_FILTERS, Filters, Space
-from fourfold.storage.sql.files import continued
+from fourfold.storage.sql.origins import continued
 from fourfold.storage.values import FileState, FileUpdate
 
 PATH = "/notes/garden.md"

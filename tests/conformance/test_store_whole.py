@@ -7,7 +7,7 @@ from conformance_subjects import LATER, NOW, NS, add, edit, item, one, search, u
 
 from fourfold.errors import NotFound, RequestError
 from fourfold.model import NO_FILTERS, Edge
-from fourfold.storage.loading import renumbered
+from fourfold.storage.sql.portable import renumbered
 from fourfold.storage.values import NewNode, Size
 
 

@@ -19,8 +19,8 @@ from fourfold import Memory, NewItem
 from fourfold.model import Filters
 from fourfold.ranking import fusion
 from fourfold.retrieval import Result, SearchResponse
+from fourfold.storage.sqlite.database import DEFAULT
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import DEFAULT
 
 TUNING = replace(
     DEFAULT, columns_after_searches=1, columns_pause=0.0, coded_after_scans=1, rough_factor=1, scan_rows=120

@@ -19,8 +19,8 @@ from store_calls import StoreCalls
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
 from fourfold.storage.postgres import vectors, words
+from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 
 TUNING = replace(INDEXED, server_settings={"enable_seqscan": "off", "enable_sort": "off"})

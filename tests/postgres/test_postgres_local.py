@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from fourfold.errors import InvalidSetting, MissingExtra
 from fourfold.memory import Memory
-from fourfold.storage.postgres.address import parse
+from fourfold.storage.postgres.database import parse_address
 
 
 def fourfold(*arguments: str) -> str:
@@ -55,17 +55,17 @@ def test_a_local_server_starts_and_stops_and_keeps_its_data():
     ],
 )
 def test_an_address_names_a_schema_and_the_driver_reads_the_rest(text: str, dsn: dict[str, str], schema: str):
-    assert (conninfo_to_dict(parse(text).dsn), parse(text).schema) == (dsn, schema)
+    assert (conninfo_to_dict(parse_address(text).dsn), parse_address(text).schema) == (dsn, schema)
 
 
 def test_no_secret_is_ever_shown():
-    assert "canary" not in parse("postgresql://me:canary@h/db?password=canary&host=x").shown
+    assert "canary" not in parse_address("postgresql://me:canary@h/db?password=canary&host=x").shown
 
 
 @pytest.mark.parametrize("schema", ["a;drop", "A", "", "x" * 60])
 def test_a_schema_has_a_plain_name(schema: str):
     with pytest.raises(InvalidSetting):
-        parse(f"postgresql://h/db?schema={schema}")
+        parse_address(f"postgresql://h/db?schema={schema}")
 
 
 def test_addresses_of_other_databases_are_refused():

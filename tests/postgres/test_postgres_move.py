@@ -14,7 +14,8 @@ from postgres_support import opened
 from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage import loading, move
+from fourfold.storage import exchange
+from fourfold.storage.sql import portable
 
 pytestmark = pytest.mark.spec("B9")
 
@@ -71,7 +72,7 @@ def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path:
 
 @pytest.mark.parametrize("to_server", [True, False])
 def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: bool, monkeypatch):
-    monkeypatch.setattr(loading, "PIECE_RECORDS", 40)
+    monkeypatch.setattr(portable, "PIECE_RECORDS", 40)
     places: list[Any] = [tmp_path / "one", dsn]
     with (
         opened(places[not to_server]) as source,
@@ -80,13 +81,13 @@ def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: boo
     ):
         fill(source, 150, tmp_path)
         other.add("something else")
-        read = move._records
+        read = exchange._records
 
         def interrupted(*args: Any) -> Iterator[Any]:
             yield from islice(read(*args), 130)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(move, "_records", interrupted)
+        monkeypatch.setattr(exchange, "_records", interrupted)
         with pytest.raises(KeyboardInterrupt):
             source.move(target.store)
         assert target.check() == ["a move into this store was interrupted: run it again"]
@@ -94,7 +95,7 @@ def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: boo
         assert 0 < len(stored) < 152
         with pytest.raises(RequestError, match="another"):
             other.move(target.store)
-        monkeypatch.setattr(move, "_records", read)
+        monkeypatch.setattr(exchange, "_records", read)
         moved = source.move(target.store)
         assert moved.counts["item"] == 152
         assert target.check() == []

@@ -15,8 +15,9 @@ from store_calls import StoreCalls
 
 from fourfold import validation as rules
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
-from fourfold.storage.postgres import address, schema
+from fourfold.storage.postgres import schema
 from fourfold.storage.postgres.connection import Connection
+from fourfold.storage.postgres.database import parse_address
 from fourfold.storage.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.spec("S1.2")
@@ -130,7 +131,7 @@ def test_wrong_postings_are_found_and_repaired(dsn: str, small: StoreCalls):
 
 @pytest.mark.spec("B9")
 def test_a_store_of_the_first_schema_gets_postings(dsn: str, small: StoreCalls, monkeypatch: pytest.MonkeyPatch):
-    place = address.parse(dsn)
+    place = parse_address(dsn)
     with monkeypatch.context() as old, Connection.connect(place.dsn, autocommit=True) as db:
         old.setattr(schema, "VERSION", 1)
         schema.migrate(db, place.schema)

@@ -16,10 +16,9 @@ from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, rank_by_links, rank_by_shared_tags
 from fourfold.storage.sql import graph
-from fourfold.storage.sqlite import connections
-from fourfold.storage.sqlite.link_columns import LinkCache
+from fourfold.storage.sqlite.database import DEFAULT
+from fourfold.storage.sqlite.links import LinkCache, node_links, tag_uses
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import DEFAULT
 
 ITEMS = 320
 EAGER = replace(DEFAULT, columns_after_searches=1, columns_pause=0.0)
@@ -110,7 +109,7 @@ def test_uses_of_named_tags_equal_those_of_the_tables(store: SqliteStore) -> Non
         for _ in range(60):
             named = [rng.choice(["common", "nothing", f"tag {rng.randrange(70)}"]) for _ in range(rng.randrange(6))]
             filters, limit = rng.choice(FILTERS), rng.choice([1, 5, 200])
-            expected = connections.uses(at.db, at.ns, list(dict.fromkeys(named)), filters, limit)
+            expected = tag_uses(at.db, at.ns, list(dict.fromkeys(named)), filters, limit)
             assert links.tag_uses(list(dict.fromkeys(named)), at.allowed(filters), limit) == expected
 
 
@@ -160,12 +159,12 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
         known = graph.named(at.db, at.ns, names)
         assert links.named(names) == {name: sorted(nodes) for name, nodes in known.items()}
         for nodes in known.values():
-            assert sorted(links.node_links(nodes)) == sorted(connections.node_links(at.db, nodes))
+            assert sorted(links.node_links(nodes)) == sorted(node_links(at.db, nodes))
         filters = rng.choice(FILTERS)
         allowed = at.allowed(filters)
         named = ["a", "b", "c", "aa", "new", "zz", *(f"tag {number}" for number in range(20))]
         for limit in (2, 200):
-            assert links.tag_uses(named, allowed, limit) == connections.uses(at.db, at.ns, named, filters, limit)
+            assert links.tag_uses(named, allowed, limit) == tag_uses(at.db, at.ns, named, filters, limit)
         for _ in range(3):
             starts = {item: rng.random() for item in rng.sample(ids, min(len(ids), 5))}
             walked = rank_by_links(starts, at.graph.item_links(list(starts), filters))

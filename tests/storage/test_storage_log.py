@@ -15,10 +15,9 @@ from engine_support import Opener, notes
 from fourfold.index import publish
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
-from fourfold.storage.sqlite import namespaces
-from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.database import Database, Tuning
+from fourfold.storage.sqlite.namespaces import read_namespace
 from fourfold.storage.sqlite.transaction import SqliteLinkRows
-from fourfold.storage.sqlite.tuning import Tuning
 
 KILOBYTE = 1000
 LIMIT = 500 * KILOBYTE
@@ -202,7 +201,7 @@ def test_names_are_made_searchable_outside_of_any_snapshot(
     @contextmanager
     def reading() -> Iterator[SqliteLinkRows]:
         with alone.read() as db:
-            yield SqliteLinkRows(db, namespaces.read(db, 1))
+            yield SqliteLinkRows(db, read_namespace(db, 1))
 
     linker = linking.Linker()
     monkeypatch.setattr(linking, "NameFinder", outside(alone, called, linking.NameFinder))

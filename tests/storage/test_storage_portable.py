@@ -23,6 +23,7 @@ from fourfold.errors import (
 )
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.storage.sqlite import transaction
 from fourfold.storage.values import Pace
 
 QUERIES = ("router settings", "Maria waters plants", "office printer", "Drucker Papier", "Blue Lagoon")
@@ -247,9 +248,7 @@ def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeyp
     memory.add_many(notes(30))
     target = tmp_path / "a.jsonl"
     target.write_text("precious")
-    from fourfold.storage.sqlite import portable
-
-    records = portable.records
+    records = transaction.store_records
 
     def breaking(*args: Any) -> Any:
         for number, record in enumerate(records(*args)):
@@ -257,7 +256,7 @@ def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeyp
                 raise DamagedStore("a page is broken", "Restore a backup")
             yield record
 
-    monkeypatch.setattr(portable, "records", breaking)
+    monkeypatch.setattr(transaction, "store_records", breaking)
     with pytest.raises(DamagedStore):
         memory.export(target)
     assert target.read_text() == "precious"

@@ -23,9 +23,8 @@ from fourfold.index.locks import ReadLock
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
-from fourfold.storage.sqlite.database import Deadline
+from fourfold.storage.sqlite.database import Deadline, Tuning
 from fourfold.storage.sqlite.store import TemporaryStore
-from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace
 
 

@@ -123,8 +123,8 @@ def _sqlite(folder: Path) -> Store:
 
 def _postgres(folder: Path, *, published: bool = False) -> Store:
     """If published, even the smallest namespaces have indexes; otherwise words are read in many stages."""
+    from fourfold.storage.postgres.database import Tuning
     from fourfold.storage.postgres.store import PostgresStore
-    from fourfold.storage.postgres.tuning import Tuning
 
     indexed, staged = Tuning(postings_items=1, vector_index_items=1), Tuning(first_stage_uses=3)
     return PostgresStore(dsn_of(folder), indexed if published else staged)
@@ -133,8 +133,8 @@ def _postgres(folder: Path, *, published: bool = False) -> Store:
 def _indexed(kind: str, folder: Path) -> Store:
     """PostgreSQL with a distributed index that every search uses."""
     from fourfold.storage.engines import open_engine
+    from fourfold.storage.postgres.database import Tuning
     from fourfold.storage.postgres.store import PostgresStore
-    from fourfold.storage.postgres.tuning import Tuning
 
     engine = open_engine(index_servers.address(kind))
     return PostgresStore(dsn_of(folder), Tuning(narrow_items=0, vector_index_items=1), engine)

@@ -10,8 +10,8 @@ import pytest
 from engine_support import NOTES, Opener, WordEmbedder
 
 from fourfold.memory import Memory
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 
 
 @pytest.fixture

@@ -31,11 +31,9 @@ from fourfold.ranking.fusion import Part as FusedPart
 from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking, Relation
 from fourfold.storage import records as formats
-from fourfold.storage.codec import text_identity
-from fourfold.storage.parts import nearest_part
+from fourfold.storage.codec import nearest_part, text_identity
 from fourfold.storage.protocols import Snapshot, Store, Transaction
-from fourfold.storage.refusals import ambiguous, no_node
-from fourfold.storage.values import NeighborQuery, Record, Size, TagUse
+from fourfold.storage.values import NeighborQuery, Record, Size, TagUse, ambiguous, no_node
 from fourfold.text.analysis import analyse_item, code_share
 from fourfold.text.bm25 import saturation
 from fourfold.text.compounds import SortedLexicon

@@ -18,9 +18,8 @@ from store_calls import StoreCalls
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.retrieval import Query
-from fourfold.storage.postgres import address
+from fourfold.storage.postgres.database import Tuning, parse_address
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.storage.postgres.tuning import Tuning
 
 T = TypeVar("T")
 
@@ -36,7 +35,7 @@ def opened(where: Path | str, tuning: Tuning | None = None) -> Memory:
 
 def execute(dsn: str, sql: Any) -> None:
     """Changes the tables of a store directly."""
-    place = address.parse(dsn)
+    place = parse_address(dsn)
     with psycopg.connect(place.dsn, autocommit=True) as db:
         db.execute(f"SET search_path = {place.schema}, public")
         db.execute(sql)

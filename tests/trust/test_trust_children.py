@@ -14,7 +14,7 @@ from files_support import made_pdf
 
 import fourfold
 from fourfold import child_process
-from fourfold.storage.sqlite.publish_worker import PublishJob
+from fourfold.storage.sqlite.publishing import PublishJob
 
 SOURCE = Path(fourfold.__file__).parent
 STARTERS = ("start", "start_detached")
@@ -33,7 +33,7 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sqlite import maintenance
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.sqlite.database import Tuning
 import fourfold.ingest.sync
 from fourfold import child_process
 from fourfold.cli import embedding_worker
@@ -73,7 +73,7 @@ work(*sys.argv[1:4])
 DRIVERS = {
     "fourfold.cli.embedding_worker": "worker",
     "fourfold.ingest.reader_child": "files",
-    "fourfold.storage.sqlite.publish_worker": "index",
+    "fourfold.storage.sqlite.publishing": "index",
 }
 """The modules that run in child processes, each with the branch of `WORK` that starts it."""
 
@@ -172,7 +172,7 @@ def test_hostile_modules_are_not_imported_by_a_child(module: str, hostile: Path,
 def test_a_detached_child_has_a_session_of_its_own() -> None:
     """A hangup of the terminal, or Ctrl-C in it, does not reach the child."""
     job = PublishJob("/nonexistent/fourfold.db", "", 1, "").to_json()
-    child = child_process.start_detached("fourfold.storage.sqlite.publish_worker", "links", job)
+    child = child_process.start_detached("fourfold.storage.sqlite.publishing", "links", job)
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert child.wait(timeout=60) != 0
 
@@ -180,4 +180,4 @@ def test_a_detached_child_has_a_session_of_its_own() -> None:
 def test_without_an_interpreter_a_typed_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/usr/bin/env")
     with pytest.raises(child_process.CannotStart, match="not a Python interpreter"):
-        child_process.start("fourfold.storage.sqlite.publish_worker")
+        child_process.start("fourfold.storage.sqlite.publishing")

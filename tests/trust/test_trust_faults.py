@@ -38,7 +38,7 @@ from trust_vfs import (
 from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.values import Pace
 
 MODES = ("io", "full", "full until space returns")

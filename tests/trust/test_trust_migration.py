@@ -16,7 +16,8 @@ from engine_support import WordEmbedder
 
 from fourfold.errors import StorageFull
 from fourfold.memory import Memory
-from fourfold.storage.sqlite import copies, schema
+from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite.schema import copy_to
 
 STORES = Path(__file__).parent / "stores"
 OLD = sorted(STORES.glob("schema-*.zip"))
@@ -107,7 +108,7 @@ def test_the_backup_before_a_migration_can_be_restored(old: Path, tmp_path: Path
 
 def test_without_space_for_the_backup_the_old_store_is_unchanged(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: apsw.Connection, target: Path) -> None:
-        copies.copy_to(source, target)
+        copy_to(source, target)
         target.unlink()
         raise apsw.FullError("database or disk is full")
 
@@ -124,7 +125,7 @@ def test_without_space_for_the_backup_the_old_store_is_unchanged(old: Path, monk
 def open_slowly(folder: Path, seed: int, parts: Any) -> None:
     """Opens a store, slowing down each part of its migration and reporting when a part begins."""
     slow = random.Random(seed)
-    copy, connection = copies.copy_to, apsw.Connection
+    copy, connection = copy_to, apsw.Connection
 
     def part() -> None:
         parts.send("begun")

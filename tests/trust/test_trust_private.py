@@ -16,8 +16,8 @@ from fourfold import owner_only
 from fourfold.evaluation.bench import CachedEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 

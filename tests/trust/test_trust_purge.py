@@ -13,8 +13,8 @@ from fourfold.errors import StoreBusy
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 from fourfold.storage.sqlite import database, schema
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 
 CANARY = "zxcanary"
 """A word that occurs in every part of the items that are forgotten."""

@@ -22,8 +22,8 @@ from fourfold.config import Settings
 from fourfold.memory import Memory
 from fourfold.model import Item, ItemPatch, NewItem
 from fourfold.retrieval import SearchResponse
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace
 
 PATIENT = Settings(retriever_seconds=60)

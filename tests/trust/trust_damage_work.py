@@ -19,10 +19,10 @@ from fourfold.index.text_index import TextSegment
 from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space
-from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection
+from fourfold.storage.sqlite.database import Tuning
+from fourfold.storage.sqlite.namespaces import last_change
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 
 DIMENSION = 16
 ITEMS = 300
@@ -424,7 +424,7 @@ def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     """Reasons why a search could not use the published index; `behind`: the index may lack changes."""
     db = Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
-    last = changes.last_change(db, int(OURS))
+    last = last_change(db, int(OURS))
     db.close()
     owner = f"{store}/{OURS}"
     text = TextSegment.load(index_of(work) / "text", owner)

@@ -32,9 +32,8 @@ from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.database import Database, Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace
 
 Places = dict[str, Any]

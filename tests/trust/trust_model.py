@@ -31,8 +31,8 @@ from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore, TemporaryStore
-from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace, Record
 
 NAMESPACES = ("notes", "papers")

@@ -30,8 +30,8 @@ from fourfold.index import segment_files
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.ranking.plan import PRESETS
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace
 
 _M_ARENA_MAX = -8

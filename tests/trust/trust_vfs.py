@@ -22,8 +22,8 @@ from store_calls import StoreCalls
 
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
+from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
-from fourfold.storage.sqlite.tuning import Tuning
 
 # ---------------------------------------------------------------- a disk that fails on demand
 

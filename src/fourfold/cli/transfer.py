@@ -20,7 +20,7 @@ from fourfold.wire import index_json
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.storage.move import Moved
+    from fourfold.storage.exchange import Moved
 
 
 # ---------------------------------------------------------------- files

@@ -43,9 +43,8 @@ from fourfold.model import (
     Source,
     Space,
 )
-from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql.linking import bring_names
-from fourfold.storage.values import NewRaw
+from fourfold.storage.values import NewRaw, no_raw
 
 if TYPE_CHECKING:
     from fourfold.ingest.sync import IndexReport

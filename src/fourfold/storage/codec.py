@@ -1,4 +1,4 @@
-"""Values as every store writes them: JSON with sorted keys, times in microseconds since 1970, UTC, and ids."""
+"""Values as every store writes them: JSON with sorted keys, times in microseconds since 1970, UTC, ids, and windows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fourfold import validation as rules
+from fourfold.embed.windows import Span, Windows
 from fourfold.errors import StorageFull
 from fourfold.fields import DETAILS, Column, Details
 from fourfold.model import Json, NewItem
+from fourfold.retrieval import Part
 from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -107,3 +116,27 @@ def check_room(last: int, count: int) -> None:
     """`last`: the id that the namespace assigned last."""
     if last % BLOCK + count >= BLOCK:
         raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")
+
+
+# ---------------------------------------------------------------- windows of long items
+
+
+SPAN_BYTES = 8
+
+
+def packed(spans: Sequence[Span]) -> bytes | None:
+    """Starts and ends as 32-bit numbers; None without spans."""
+    return np.array(spans, "<i4").tobytes() if spans else None
+
+
+def unpacked(content: bytes | None) -> tuple[Span, ...]:
+    whole = (content or b"")[: len(content or b"") // SPAN_BYTES * SPAN_BYTES]
+    return tuple((start, end) for start, end in np.frombuffer(whole, "<i4").reshape(-1, 2).tolist())
+
+
+def nearest_part(windows: Windows, query: Vector, characters: int) -> Part:
+    """The part whose vector is nearest to the query; of equal ones the first. `characters`: of the text."""
+    products = windows.vectors.astype(np.float64) @ np.asarray(query, np.float64)
+    best = int(np.round(products, 6).argmax())
+    start, end = windows.spans[best]
+    return Part(best + 1, len(windows.spans), start, end, max(0, characters - windows.spans[-1][1]))

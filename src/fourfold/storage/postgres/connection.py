@@ -5,13 +5,17 @@ Every wait has a deadline, and errors of the server become errors of Fourfold.
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final, LiteralString, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Final, LiteralString, TypeAlias, TypeVar, cast
 
+import numpy as np
 import psycopg
 from psycopg import errors
 from psycopg.abc import PQGen
@@ -29,10 +33,18 @@ from fourfold.errors import (
     TimedOut,
 )
 from fourfold.filters import Test
-from fourfold.storage.codec import digest
-from fourfold.storage.postgres.filters import glob_test, metadata_test, operand
-from fourfold.storage.sql.dialect import Condition, possible, sendable
+from fourfold.model import Json
+from fourfold.storage.codec import digest, dumps
+from fourfold.storage.sql.dialect import LAST_TEXT, Condition, Db, possible, sendable
+from fourfold.storage.sql.reading import SIGNS, joined
 from fourfold.storage.values import Deadline
+from fourfold.text.globs import literal_prefix, matches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
 
 T = TypeVar("T")
 
@@ -242,4 +254,163 @@ def gone(error: Exception, where: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"{where} cannot be reached ({what})",
         "Check that the server runs; what was not confirmed may or may not be stored, and can be stored again",
+    )
+
+
+# ---------------------------------------------------------------- filters: metadata as they are stored for comparing
+
+
+def facts(metadata: Json) -> str:
+    """Metadata as jsonb that answers every test of equality by containment, and holds no NUL, which jsonb lacks.
+
+    A scalar stands for itself, a map is [its JSON text, {its facts}], a list [its JSON text, [its scalars]].
+    """
+    return json.dumps(_facts(metadata))
+
+
+def _facts(members: Mapping[str, Json]) -> dict[str, Json]:
+    return {_without_nul(key): _fact(data) for key, data in members.items()}
+
+
+def _fact(data: Json) -> Json:
+    match data:
+        case Mapping():
+            return [_without_nul(dumps(data)), _facts(cast("Mapping[str, Json]", data))]
+        case list() | tuple():
+            elements = cast("Sequence[Json]", data)
+            scalars = [_fact(value) for value in elements if not isinstance(value, list | tuple | Mapping)]
+            return [_without_nul(dumps(data)), scalars]
+        case float() if data.is_integer():
+            return int(data)  # its repr may show another number than the equal int
+        case _:
+            return _without_nul(data)
+
+
+def _without_nul(data: Json) -> Json:
+    return data.replace("\x00", "\ufffd").replace("\\u0000", "\ufffd") if isinstance(data, str) else data
+
+
+# ---------------------------------------------------------------- filters: conditions
+
+
+def glob_test(db: Db, ns: int, name: str, globs: Sequence[str]) -> Condition:
+    """The paths that match are selected here: a glob means the same on every store."""
+    paths: set[str] = set()
+    sql = "SELECT DISTINCT path FROM items WHERE ns = ? AND path >= ? AND path <= ?"
+    for glob in globs:
+        start = literal_prefix(glob)
+        paths.update(path for path in db.column(sql, ns, start, start + LAST_TEXT) if matches(glob, path))
+    return f"{name} = ANY(?::text[])", (sorted(paths),)
+
+
+def operand(value: Any, holds: str) -> tuple[str, Any]:
+    """Numbers as text: their digits are what the server compares, whatever type the driver would give them."""
+    if holds == "number":
+        return "?::numeric", dumps(_fact(value))
+    return ("?::bigint", value) if holds == "time" else ("?::text", _without_nul(value))
+
+
+def metadata_test(test: Test) -> Condition:
+    """Compares like with like: numbers with numbers, strings with strings, true with true."""
+    path = [_without_nul(key) for key in test.field.path]
+    if test.op == "in":
+        wanted = [form for value in test.values for form in _contained(path, value)]
+        return joined(" OR ", [("items.facts @> ?::jsonb", (json.dumps(form),)) for form in wanted])
+    place = "strict $" + "[1]".join(f".{json.dumps(key)}" for key in path)
+    if test.op == "exists":
+        return "jsonb_path_exists(items.facts, ?::jsonpath, '{}', true)", (place,)
+    compared = f"? (@ {SIGNS[test.op]} $bound)"
+    bound = json.dumps({"bound": _fact(test.values[0])})
+    sql = "jsonb_path_exists(items.facts, ?::jsonpath, ?::jsonb, true)"
+    return joined(" OR ", [(sql, (f"{place} {compared}", bound)), (sql, (f"{place}[1][*] {compared}", bound))])
+
+
+def _contained(path: Sequence[str], value: Json) -> list[Json]:
+    """What the facts of an item contain if the value at the path, or one of its elements, equals this one."""
+    if isinstance(value, list | tuple | Mapping):
+        forms: list[Json] = [_fact(value)[:1]]
+    else:
+        forms = [_fact(value), [[_fact(value)]]]
+    for key in reversed(path[1:]):
+        forms = [[{key: form}] for form in forms]
+    return [{path[0]: form} for form in forms]
+
+
+# ---------------------------------------------------------------- statements
+
+
+Statement: TypeAlias = tuple[Any, ...]
+"""SQL and its bindings."""
+Answer: TypeAlias = tuple[str, int, bytes]
+"""A row of the statements that a keyword or vector search sends together."""
+
+
+def together(db: Connection, statements: Sequence[Statement]) -> list[list[Any]]:
+    """The rows of several statements that have the same columns, in one round trip.
+
+    (A pipeline of psycopg needs one round trip, too, but several times the CPU time.)
+    """
+    if len(statements) <= 1:
+        return [db.rows(*statement) for statement in statements]
+    parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))  # noqa: S608  (our own clauses)
+    found: list[list[Any]] = [[] for _ in statements]
+    for row in db.rows(" UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
+        found[row[0]].append(row[1:])
+    return found
+
+
+def copy_rows(db: Connection, table: str, data: Iterable[bytes]) -> None:
+    """Adds rows to a table, each in the binary format of COPY."""
+    try:
+        with db.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)".encode()) as copy:
+            copy.write(b"".join([b"PGCOPY\n\xff\r\n\x00", bytes(8), *data, b"\xff\xff"]))
+    except psycopg.Error as error:
+        raise db.failure(error) from error
+
+
+def array(numbers: Iterable[int]) -> str:
+    """The text form of a `bigint[]`: psycopg inspects every element of a list several times."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+# ---------------------------------------------------------------- many rows in one
+#
+# A server sends row by row, and a client that receives many small messages spends its time waiting. Proposed and
+# scored rows therefore come as one row: numbers, lengths, and one long content, which needs no loop here, either.
+
+
+_HEAD = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    first: Ints
+    """The selected number of each row, such as its item."""
+    second: Ints
+    lengths: Ints
+    """Bytes of each row in `content`."""
+    content: memoryview
+
+    @staticmethod
+    def read(answer: Answer) -> Packed:
+        _, count, content = answer
+        heads = np.frombuffer(content, _HEAD, count)
+        first, second, lengths = (heads[name].astype(np.int64) for name in ("first", "second", "length"))
+        return Packed(first, second, lengths, memoryview(content)[count * _HEAD.itemsize :])
+
+    def __iter__(self) -> Iterator[tuple[int, int, memoryview]]:
+        start = 0
+        for first, second, length in zip(self.first.tolist(), self.second.tolist(), self.lengths.tolist(), strict=True):
+            yield first, second, self.content[start : start + length]
+            start += length
+
+
+def packed(statement: Statement, content: str, *, first: str = "item", second: str = "0::bigint") -> Statement:
+    """One row for all of a statement's: expressions over its columns."""
+    sql, *bindings = statement
+    head = f"int8send({first}) || int8send({second}) || int4send(octet_length({content}))"
+    return (
+        f"SELECT NULL::text, count(*), coalesce(string_agg({head}, ''), '') || "  # noqa: S608  (our own clauses)
+        f"coalesce(string_agg({content}, ''), '') FROM ({sql}) AS found",
+        *bindings,
     )

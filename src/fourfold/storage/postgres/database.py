@@ -1,26 +1,117 @@
-"""A pool of connections to one PostgreSQL store, which turns errors of the server into errors of Fourfold."""
+"""One PostgreSQL store: its address, thresholds, a pool of connections, transactions and leases.
+
+Errors of the server become errors of Fourfold.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from fourfold import limits
-from fourfold.errors import FourfoldError, StoreBusy, StoreNotFound, StoreUnavailable
+from fourfold import addresses, limits
+from fourfold.errors import FourfoldError, InvalidSetting, StoreBusy, StoreNotFound, StoreUnavailable
 from fourfold.storage.postgres import schema
-from fourfold.storage.postgres.address import Address
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection, NoAnswer, gone, translated
-from fourfold.storage.postgres.sql import Db
-from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.values import HOW_TO_CREATE, Deadline
+from fourfold.storage.values import HOW_TO_CREATE, Deadline, Pace
+
+# ---------------------------------------------------------------- the address
+
+
+SCHEMES = ("postgresql", "postgres")
+_SCHEMA = "fourfold"
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    dsn: str = field(repr=False)
+    """Parameters for libpq as keywords and values, so that its errors cannot quote the address."""
+    schema: str
+    shown: str
+    """The address without user and password."""
+
+
+def parse_address(text: str) -> Address:
+    """`postgresql://user:password@host:port/database?schema=NAME`; every other parameter is libpq's."""
+    url = addresses.parse(text)
+    if url.scheme not in SCHEMES:
+        raise InvalidSetting(f"{url.scheme}:// is not a PostgreSQL address", "Write postgresql://HOST/DATABASE")
+    parameters = dict(url.parameters)
+    schema = parameters.pop("schema", _SCHEMA)
+    if not _NAME.fullmatch(schema):
+        raise InvalidSetting("the schema of the address has no plain name", "Use a-z, 0-9 and _, up to 51 characters")
+    if not parameters.keys() <= _libpq_parameters():
+        raise InvalidSetting(
+            "the address has a parameter that PostgreSQL does not know",
+            "Use libpq's names, such as sslmode; the password goes before the @: USER:PASSWORD@HOST",
+        )
+    return Address(make_conninfo(**(_parts(url) | parameters)), schema, url.shown)
+
+
+def _parts(url: addresses.Url) -> dict[str, str]:
+    """The parts of the URL under libpq's names."""
+    parts = {
+        "user": url.user,
+        "password": url.password,
+        "host": ",".join(host for host, _ in url.hosts),
+        "port": ",".join(port for _, port in url.hosts),
+        "dbname": url.path.removeprefix("/"),
+    }
+    return {name: value for name, value in parts.items() if value and value.strip(",")}
+
+
+def _libpq_parameters() -> set[str]:
+    return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+
+
+# ---------------------------------------------------------------- tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    pace: Pace = field(default_factory=Pace)
+    postings_items: int = 2_000
+    """A namespace of this many items gets postings."""
+    postings_tail_texts: int = 1_000
+    """This many texts that are newer than the postings make a new part."""
+    postings_uses: int = 500_000
+    """The rarest words of a query that have this many uses together propose; commoner ones only count in the scores."""
+    first_stage_uses: int = 1_000
+    """Without postings, the rows of this many uses of words are read first, then four times as many, and so on."""
+    vector_index_items: int = 2_000
+    """A namespace of this many vectors gets an HNSW index; a smaller one is searched exactly."""
+    narrow_items: int = 5_000
+    """Up to this many items that pass a filter are all scored, without an index."""
+    feed_changes: int = 200
+    """This many changes that a distributed index lacks are carried there."""
+    feed_seconds: float = 10.0
+    """Fewer changes are carried there when the first is this old."""
+    feed_batch_items: int = 500
+    feed_marks: int = 1_000
+    """A node that has lost at most this many batches gets them again; with more, the index is rebuilt."""
+    feed_turn_seconds: float = 20.0
+    """Feeding yields to other work under the lease after this long."""
+    tail_items: int = 10_000
+    """With more changes that the index lacks, PostgreSQL answers from its own indexes."""
+    check_grace_seconds: float = 2.0
+    """A difference between index and rows counts if it is still there after this long."""
+    server_settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further settings of every connection."""
+
+
+# ---------------------------------------------------------------- connections
+
 
 T = TypeVar("T")
 
@@ -160,7 +251,7 @@ class Database:
         finally:
             self.release(db)
 
-    def read(self, work: Callable[[Db], T]) -> T:
+    def read(self, work: Callable[[Connection], T]) -> T:
         """Calls `work(db)` outside of a transaction, and retries it on another connection if the connection broke."""
         until = time.monotonic() + limits.BUSY_SECONDS
         while True:
@@ -174,7 +265,7 @@ class Database:
                     raise
                 time.sleep(_RETRY_SECONDS)
 
-    def aside(self, work: Callable[[Db], T]) -> T:
+    def aside(self, work: Callable[[Connection], T]) -> T:
         """Calls `work(db)` on a connection that is not in the pool: for callers that hold one while they wait."""
         with self._asking, self.translated():
             if self._spare is None or self._spare.closed:
@@ -185,7 +276,7 @@ class Database:
             return work(self._spare)
 
     @contextmanager
-    def write(self) -> Generator[Db]:
+    def write(self) -> Generator[Connection]:
         """A transaction that is committed at the end of the block, or has no effect."""
         with self.translated():
             db, _ = self.begin("BEGIN")
@@ -193,7 +284,7 @@ class Database:
                 yield db
 
     @contextmanager
-    def long_snapshot(self) -> Generator[Db]:
+    def long_snapshot(self) -> Generator[Connection]:
         """One snapshot of all namespaces, for work that may take long."""
         with self.translated():
             db, _ = self.begin(f"{READ_ONLY}; SET LOCAL statement_timeout = 0")
@@ -212,7 +303,7 @@ class Database:
         self.end(db)
 
     @contextmanager
-    def long_work(self) -> Generator[Db]:
+    def long_work(self) -> Generator[Connection]:
         """A connection for statements that may take long, outside of a transaction."""
         with self.translated(), self.connection() as db:
             db.wait_seconds = LONG_SECONDS
@@ -257,6 +348,83 @@ def _timeouts() -> dict[str, str]:
     }
 
 
-def _set(db: Db, settings: Mapping[str, str]) -> None:
+def _set(db: Connection, settings: Mapping[str, str]) -> None:
     sets = ", ".join(["set_config(?, ?, false)"] * len(settings))
     db.run(f"SELECT {sets}", *(part for setting in settings.items() for part in setting))
+
+
+# ---------------------------------------------------------------- leases
+
+
+_KEY = "hashtextextended(?, 4)"
+_IS_LOCKED = f"""
+    SELECT EXISTS (
+        SELECT 1 FROM pg_locks, (SELECT {_KEY} AS key) AS wanted
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (classid::bigint << 32) | objid::bigint = key)"""  # noqa: S608  (constants)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A connection that has the lock, and how many threads of this process rely on it."""
+
+    holders: int = 0
+    stack: ExitStack = field(default_factory=ExitStack)
+
+
+class Leases:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._held: dict[str | None, _Held] = {}
+        self._changing = threading.Lock()
+
+    @contextmanager
+    def held(self, namespace: str | None) -> Generator[bool]:
+        """Whether this process has the lease; it never waits. The threads of one process share it.
+
+        None is the lease of the embedding worker.
+        """
+        held = self._taken(namespace)
+        try:
+            yield held is not None
+        finally:
+            if held is not None:
+                self._let_go(namespace, held)
+
+    def _taken(self, namespace: str | None) -> _Held | None:
+        with self._changing:
+            held = self._held.get(namespace) or _Held()
+            if not held.holders and not held.stack.enter_context(self._locked(namespace)):
+                held.stack.close()
+                return None
+            held.holders += 1
+            self._held[namespace] = held
+            return held
+
+    def _let_go(self, namespace: str | None, held: _Held) -> None:
+        with self._changing:
+            held.holders -= 1
+            if not held.holders:
+                del self._held[namespace]
+                held.stack.close()
+
+    @contextmanager
+    def _locked(self, namespace: str | None) -> Generator[bool]:
+        key = self._key(namespace)
+        with self._database.connection() as db:
+            locked = bool(db.value(f"SELECT pg_try_advisory_lock({_KEY})", key))
+            try:
+                yield locked
+            finally:
+                if locked:
+                    with suppress(StoreUnavailable):  # the server has released it
+                        db.run(f"SELECT pg_advisory_unlock({_KEY})", key)
+
+    def worker_is_running(self) -> bool:
+        """Whether any process, this one included, is the embedding worker. Takes no lock."""
+        return self._database.read(lambda db: bool(db.value(_IS_LOCKED, self._key(None))))
+
+    def _key(self, namespace: str | None) -> str:
+        """No namespace has an empty name, so the key of the worker is unique."""
+        return f"{self._database.address.schema}/{namespace or ''}"

@@ -1,10 +1,19 @@
-"""The feeder: carries logged changes into a distributed index, at least once and in batches.
+"""The feeder: carries logged changes into a distributed index, at least once and in batches, and checks the result.
 
 A batch stores a random mark in PostgreSQL, writes the new versions, stores the mark in the engine, removes the old
 versions, then moves the cursor. If the process dies in between, the batch is written again, with the same result.
-`index_replicas` handles nodes that do not hold everything. If PostgreSQL does not know the mark of a node, one side was
+`Replicas` handles nodes that do not hold everything. If PostgreSQL does not know the mark of a node, one side was
 restored from a backup, and a new generation is built. Nothing is removed before the mark is stored; otherwise a
 database restored to an earlier moment could know the mark although objects are missing.
+
+A batch counts when a majority of the nodes has it. A node that does not answer, or that has lost writes, is behind:
+PostgreSQL records the row up to which it holds everything, searches do not ask it, and batches do not wait for it. When
+it answers again, it is fed from there, in turns with new changes, until it has caught up. Until then its own mark does
+not show how much it holds, because the engine may copy the mark to it, but not earlier writes.
+
+A check compares the index with the rows, in both directions. An object is missing if a node lacks the last version of
+an item; stale if it holds another version; resurrected if the item does not exist. A difference counts only if it
+remains after a grace time, since the feeder may be working.
 """
 
 from __future__ import annotations
@@ -12,25 +21,162 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fourfold.errors import IndexUnavailable
 from fourfold.storage.engines.adapters import OTHER_NODES_REMEDY, named_otherwise, names_same_nodes
-from fourfold.storage.engines.facts import item_facts
-from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry, Node
+from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry, Node, item_facts
 from fourfold.storage.postgres import index_log, namespaces, vectors
-from fourfold.storage.postgres.database import READ_ONLY, Database
+from fourfold.storage.postgres.connection import Connection, array
+from fourfold.storage.postgres.database import READ_ONLY, Database, Tuning
 from fourfold.storage.postgres.index_log import Cursor, Generation
-from fourfold.storage.postgres.index_replicas import Replicas
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, array
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
+
+STATE_SECONDS = 5.0
+_RETRY_SECONDS = 15.0
+"""A node that is behind and did not answer is asked again after this long."""
+_POLL_SECONDS = 0.1
+_ADVICE = "It is repeated; check the node"
+_CHECKED_ENTRIES = 200
+"""The last objects that a node should hold, before it is fed again, because it may have been emptied or restored."""
+
+
+class Replicas:
+    def __init__(self, database: Database, engine: Engine) -> None:
+        self._database = database
+        self._engine = engine
+        self._retry_at: dict[str, float] = {}
+        self._checked: set[tuple[int, str]] = set()
+
+    def settled(self, generation: Generation) -> Generation | None:
+        """The generation, after nodes that do not hold all of it were noted as behind.
+
+        If no majority holds all of it, its cursor goes back to what all nodes hold that answer. None if the index is
+        not ours: it was emptied, or restored from a backup. IndexUnavailable if no majority answers.
+        """
+        held: dict[str, Cursor] = {}
+        failures: list[IndexUnavailable] = []
+        is_empty = True
+        for node in self._engine.nodes:
+            if node.name in generation.behind:
+                continue
+            try:
+                applied = node.applied(generation.collection, STATE_SECONDS)
+            except IndexUnavailable as error:
+                failures.append(error)
+                continue
+            end = Cursor(0, 0) if applied is None else self._end(generation, applied.mark)
+            if end is None:
+                return None
+            is_empty, held[node.name] = is_empty and applied is None, end
+        if held and is_empty:
+            return None
+        self._require_majority(len(held), failures)
+        current = [name for name, end in held.items() if end >= generation.cursor]
+        if len(current) < self._majority:
+            return self._moved(generation, min(held.values()))
+        late = [node.name for node in self._engine.nodes if node.name not in {*current, *generation.behind}]
+        for name in late:
+            self._note(generation, name, held.get(name, generation.cursor))
+        return self._again(generation) if late else generation
+
+    def reached(self, generation: Generation) -> Generation:
+        """A new generation, after nodes that do not have its collection were noted as behind.
+
+        A collection that was just created may reach some nodes a moment later.
+        """
+        until, failures = time.monotonic() + STATE_SECONDS, dict[str, IndexUnavailable]()
+        for node in self._engine.nodes:
+            while True:
+                try:
+                    node.applied(generation.collection, STATE_SECONDS)
+                except IndexUnavailable as error:
+                    if time.monotonic() < until:
+                        time.sleep(_POLL_SECONDS)
+                        continue
+                    failures[node.name] = error
+                break
+        self._require_majority(len(self._engine.nodes) - len(failures), list(failures.values()))
+        for name in failures:
+            self._note(generation, name, Cursor(0, 0))
+        return self._again(generation) or generation
+
+    def leave_behind(self, generation: Generation, names: Collection[str]) -> None:
+        """Notes that nodes lack what comes after the cursor; IndexUnavailable if no majority is left."""
+        left = len(self._engine.nodes) - len({*generation.behind, *names})
+        self._require_majority(left, [IndexUnavailable(f"{name} did not apply a write", _ADVICE) for name in names])
+        for name in names:
+            self._note(generation, name, generation.cursor)
+
+    @property
+    def _majority(self) -> int:
+        return len(self._engine.nodes) // 2 + 1
+
+    def _require_majority(self, count: int, failures: Sequence[IndexUnavailable]) -> None:
+        if count < self._majority:
+            few = f"{count} of {len(self._engine.nodes)} nodes of {self._engine.shown} can be written to"
+            raise failures[0] if failures else IndexUnavailable(few, "Wait until the others have caught up")
+
+    def _end(self, generation: Generation, mark: str) -> Cursor | None:
+        return self._database.read(lambda db: index_log.mark_end(db, generation.id, mark))
+
+    def _moved(self, generation: Generation, to: Cursor) -> Generation | None:
+        with self._database.write() as db:
+            index_log.advance(db, generation, to)
+        return self._again(generation)
+
+    def _again(self, generation: Generation) -> Generation | None:
+        return self._database.read(lambda db: index_log.find(db, generation.id))
+
+    def _note(self, generation: Generation, name: str, end: Cursor) -> None:
+        self._checked.discard((generation.id, name))
+        with self._database.write() as db:
+            index_log.fall_behind(db, generation.id, name, end)
+
+    # ------------------------------------------------------------ nodes that are behind
+
+    def may_help(self, generation: Generation) -> bool:
+        """Whether a node that is behind should be asked whether it is back."""
+        return any(time.monotonic() >= self._retry_at.get(name, 0.0) for name in generation.behind)
+
+    def postpone(self, node: Node) -> None:
+        self._retry_at[node.name] = time.monotonic() + _RETRY_SECONDS
+
+    def returned(self, generation: Generation) -> Node | None:
+        """A node that is behind and answers."""
+        for node in self._engine.nodes:
+            if node.name in generation.behind and time.monotonic() >= self._retry_at.get(node.name, 0.0):
+                try:
+                    node.applied(generation.collection, STATE_SECONDS)
+                except IndexUnavailable:
+                    self.postpone(node)
+                else:
+                    return node
+        return None
+
+    def start(self, ns: int, generation: Generation, node: Node) -> Cursor:
+        """From where a node that is behind has to be fed: from the beginning, if it lacks what it held.
+
+        It then keeps objects whose tombstones are gone from the log, until the index is repaired or rebuilt.
+        """
+        end = generation.behind[node.name]
+        if (generation.id, node.name) in self._checked:
+            return end
+        is_logged = self._database.read(lambda db: index_log.is_logged_after(db, generation.id, end))
+        last = self._database.read(lambda db: index_log.last_held(db, ns, end, _CHECKED_ENTRIES))
+        if not is_logged or node.held(generation.collection, last) < len(last):
+            end = Cursor(0, 0)
+            self._note(generation, node.name, end)
+        self._checked.add((generation.id, node.name))
+        return end
+
 
 _FILL_ITEMS = 10_000
 _LOOK_SECONDS = 30.0
@@ -60,7 +206,7 @@ class Feeder:
         self._sweep_at: dict[int, float] = {}
         """The time at which objects of each generation are removed once more."""
 
-    def is_due(self, db: Db, ns: Namespace, *, everything: bool) -> bool:
+    def is_due(self, db: Connection, ns: Namespace, *, everything: bool) -> bool:
         """Whether the index is far enough behind, or a generation has to be built or dropped."""
         if not ns.logged:
             return False
@@ -156,7 +302,7 @@ class Feeder:
             self._drop(generation)
         return True
 
-    def _begin(self, db: Db, ns: Namespace) -> None:
+    def _begin(self, db: Connection, ns: Namespace) -> None:
         index_log.begin(db, ns.id, self.engine.shown, ANALYSER_VERSION, ns.fingerprint, ns.dimension)
 
     def _drop(self, generation: Generation) -> None:
@@ -323,14 +469,14 @@ class Feeder:
         return names_same_nodes(generation.engine, self.engine.shown)
 
     @contextmanager
-    def _snapshot(self) -> Generator[Db]:
+    def _snapshot(self) -> Generator[Connection]:
         with self._database.translated():
             db, _ = self._database.begin(READ_ONLY)
             with self._database.committed(db):
                 yield db
 
     @contextmanager
-    def _locked(self, namespace: str) -> Generator[tuple[Db, Namespace]]:
+    def _locked(self, namespace: str) -> Generator[tuple[Connection, Namespace]]:
         """No write to the namespace is in progress: what is committed later is logged."""
         with self._database.write() as db:
             yield db, namespaces.create(db, namespace)
@@ -342,7 +488,9 @@ def _fits(ns: Namespace, generation: Generation) -> bool:
     return generation.analyser == ANALYSER_VERSION and generation.fingerprint in spaces
 
 
-def read_documents(db: Db, ns: Namespace, versions: Mapping[int, int], fingerprint: str | None) -> list[Document]:
+def read_documents(
+    db: Connection, ns: Namespace, versions: Mapping[int, int], fingerprint: str | None
+) -> list[Document]:
     """The items that exist, each as the version that is given for it."""
     sql = (
         "SELECT id, hashes, (SELECT string_agg(vector_send(v), '' ORDER BY part) FROM vectors WHERE item = id), kind, "
@@ -358,3 +506,158 @@ def read_documents(db: Db, ns: Namespace, versions: Mapping[int, int], fingerpri
         facts = item_facts(kind, language, tags or ())
         found.append(Document(Entry(item, versions[item]), hashes, length, made, facts))
     return found
+
+
+_WINDOW_ITEMS = 2_000
+_NAMED_ITEMS = 5
+_BEYOND = 1 << 62
+_TOLD = {
+    "missing": "lacks {} of the items",
+    "stale": "has {} outdated versions",
+    "resurrected": "has {} deleted items",
+    "unlogged": "does not know of {} items",
+}
+
+
+class Drift(NamedTuple):
+    node: str
+    kind: Literal["missing", "stale", "resurrected", "unlogged"]
+    entry: Entry
+
+
+def index_problems(database: Database, engine: Engine, grace_seconds: float) -> Iterator[str]:
+    """One line for each kind of difference, node and namespace."""
+    for ns in database.read(namespaces.everyone):
+        if not ns.logged:
+            continue
+        try:
+            found = index_drift(database, engine, ns.name, grace_seconds)
+        except IndexUnavailable as error:
+            yield f"namespace {ns.name}: the index cannot be compared ({error.message})"
+            continue
+        active = ns.generation
+        if active is not None and not names_same_nodes(active.engine, engine.shown):
+            yield f"namespace {ns.name}: {named_otherwise(active.engine, engine.shown)}. {OTHER_NODES_REMEDY}"
+        for (node, kind), count in sorted(Counter((each.node, each.kind) for each in found).items()):
+            some = [each.entry.item for each in found if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
+            told = _TOLD[kind].format(count)
+            yield f"namespace {ns.name}: the index on {node} {told} ({', '.join(map(str, some))})"
+
+
+def index_drift(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> list[Drift]:
+    """Differences that remain after the grace time."""
+    found = {
+        each
+        for low, high in _windows(database, namespace)
+        for each in _compared(database, engine, namespace, low, high)
+    }
+    if not found:
+        return []
+    time.sleep(grace_seconds)
+    again = {
+        each
+        for item in {each.entry.item for each in found}
+        for each in _compared(database, engine, namespace, item, item + 1)
+    }
+    return sorted(found & again)
+
+
+def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
+    """Ranges of ids, from 1 without a gap: an object of an item that does not exist lies in one of them."""
+    low = 1
+    sql = "SELECT id FROM items WHERE ns = ? AND id >= ? ORDER BY id OFFSET ? LIMIT 1"
+    while True:
+        ends = database.read(lambda db, low=low: db.column(sql, namespaces.find(db, namespace).id, low, _WINDOW_ITEMS))
+        yield low, ends[0] if ends else _BEYOND
+        if not ends:
+            return
+        low = ends[0]
+
+
+def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
+    """Compares a range of ids once; concurrent changes of the feeder can look like differences."""
+    for node in engine.nodes:
+        active = database.read(lambda db: namespaces.find(db, namespace)).generation
+        if active is None:
+            return
+        held = Counter(node.entries(active.collection, low, high))
+        cursor, behind, versions, existing, vectors = database.read(lambda db: _listed(db, namespace, low, high))
+        cursor = min(cursor, behind.get(node.name, cursor))
+        for item in existing - versions.keys():
+            yield Drift(node.name, "unlogged", Entry(item, 0))
+        for item, known in versions.items():
+            last = Entry(item, known[-1])
+            if (
+                item in existing
+                and Cursor(known[-1], item) <= cursor
+                and held[last] < engine.objects(vectors.get(item, 0))
+            ):
+                yield Drift(node.name, "missing", last)
+        for entry in held:
+            known = versions.get(entry.item, [])
+            is_behind = bool(known) and Cursor(known[-1], entry.item) > cursor
+            if entry.item not in existing and not is_behind:
+                yield Drift(node.name, "resurrected", entry)
+            elif entry.item in existing and not _may_hold(entry, known, cursor):
+                yield Drift(node.name, "stale", entry)
+
+
+def _may_hold(entry: Entry, known: Sequence[int], cursor: Cursor) -> bool:
+    """The last version, and older ones while the last one was not fed."""
+    if not known:
+        return True  # reported as unlogged
+    return entry.version == known[-1] or (entry.version in known and Cursor(known[-1], entry.item) > cursor)
+
+
+def _listed(
+    db: Connection, namespace: str, low: int, high: int
+) -> tuple[Cursor, dict[str, Cursor], dict[int, list[int]], set[int], dict[int, int]]:
+    """The cursor, those of nodes that are behind, the logged versions, the items that exist, and the number of vectors
+    that the index should have of each."""
+    ns = namespaces.find(db, namespace)
+    cursor, behind = (Cursor(0, 0), {}) if ns.generation is None else (ns.generation.cursor, ns.generation.behind)
+    versions: dict[int, list[int]] = {}
+    sql = "SELECT item, change FROM index_log WHERE ns = ? AND item >= ? AND item < ? ORDER BY item, change"
+    for item, change in db.rows(sql, ns.id, low, high):
+        versions.setdefault(item, []).append(change)
+    existing = db.column("SELECT id FROM items WHERE ns = ? AND id >= ? AND id < ?", ns.id, low, high)
+    sql = "SELECT item, count(*) FROM vectors WHERE ns = ? AND item >= ? AND item < ? GROUP BY item"
+    vectors = dict(db.rows(sql, ns.id, low, high)) if _has_vectors(ns) else {}
+    return cursor, behind, versions, set(existing), vectors
+
+
+def _has_vectors(ns: namespaces.Namespace) -> bool:
+    return ns.generation is not None and ns.generation.fingerprint == ns.fingerprint
+
+
+def mend_index(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:
+    """Removes surplus objects; returns what was done, and the items that have to be logged again."""
+    found = index_drift(database, engine, namespace, grace_seconds)
+    wrong = sorted({each.entry for each in found if each.kind in ("stale", "resurrected")})
+    lacking = {each.entry.item for each in found if each.kind in ("missing", "unlogged")}
+    active = database.read(lambda db: namespaces.find(db, namespace)).generation
+    done: list[str] = []
+    if wrong and active is not None:
+        engine.remove(active.collection, wrong, active.behind)
+        done.append(f"namespace {namespace}: {len(wrong)} objects removed from the index")
+    if active is not None and not names_same_nodes(active.engine, engine.shown):
+        with database.write() as db:
+            index_log.take_over(db, active, engine.shown, [node.name for node in engine.nodes])
+        done.append(f"namespace {namespace}: the index belongs to {engine.shown} now")
+    if lacking:
+        done.append(f"namespace {namespace}: {len(lacking)} items written to the index again")
+    return done, lacking
+
+
+def index_status(db: Connection, ns: namespaces.Namespace) -> dict[str, object]:
+    """The progress of the index of a namespace, for `status` and metrics."""
+    generations = index_log.every(db, ns.id)
+    lag, seconds = (0, 0.0) if ns.generation is None else index_log.lag(db, ns.id, ns.generation.cursor)
+    return {
+        "collection": None if ns.generation is None else ns.generation.collection,
+        "applied_change": None if ns.generation is None else ns.generation.change,
+        "lag_changes": lag,
+        "lag_seconds": round(seconds, 3),
+        "nodes_behind": [] if ns.generation is None else sorted(ns.generation.behind),
+        "building": any(each.state in ("filling", "building") for each in generations),
+    }

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fourfold.storage.engines.protocol import Entry
-from fourfold.storage.postgres.sql import Db, array
+from fourfold.storage.postgres.connection import Connection, array
 
 TABLES = """
 ALTER TABLE namespaces ADD COLUMN logged boolean NOT NULL DEFAULT false;  -- whether changes are logged for an index
@@ -100,7 +100,7 @@ class Generation:
         return {node: Cursor(*end) for node, end in (self._behind or {}).items()}
 
 
-def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
+def record(db: Connection, ns: int, change: int, items: Iterable[int]) -> None:
     """Logs the items that a transaction has changed or removed."""
     changed = array(sorted(items))
     db.run("INSERT INTO index_log SELECT ?, ?, unnest(?::bigint[]) ON CONFLICT DO NOTHING", ns, change, changed)
@@ -109,7 +109,7 @@ def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
 # ---------------------------------------------------------------- generations
 
 
-def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, dimension: int | None) -> None:
+def begin(db: Connection, ns: int, engine: str, analyser: str, fingerprint: str | None, dimension: int | None) -> None:
     """Adds a generation that is to be filled, and logs every change from now on; locks the namespace for that."""
     db.run("UPDATE namespaces SET logged = true WHERE id = ?", ns)
     name = f"Fourfold_{secrets.token_hex(8)}"
@@ -121,24 +121,24 @@ def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, 
     _insert_mark(db, generation, secrets.token_hex(8), Cursor(0, 0))
 
 
-def every(db: Db, ns: int) -> list[Generation]:
+def every(db: Connection, ns: int) -> list[Generation]:
     """Oldest first."""
     sql = f"SELECT {_FIELDS} FROM index_generations g WHERE ns = ? ORDER BY g.id"  # noqa: S608  (constants)
     return [Generation(*row) for row in db.rows(sql, ns)]
 
 
-def find(db: Db, generation: int) -> Generation | None:
+def find(db: Connection, generation: int) -> Generation | None:
     found = db.rows(f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = ?", generation)  # noqa: S608  (constants)
     return Generation(*found[0]) if found else None
 
 
-def cursor(db: Db, generation: int) -> Cursor:
+def cursor(db: Connection, generation: int) -> Cursor:
     """The present cursor; the beginning of the log if the generation does not exist."""
     found = db.rows("SELECT change, item FROM index_generations WHERE id = ?", generation)
     return Cursor(*found[0]) if found else Cursor(0, 0)
 
 
-def fill(db: Db, ns: int, after: int, limit: int) -> int | None:
+def fill(db: Connection, ns: int, after: int, limit: int) -> int | None:
     """Logs a page of items that were stored before the log began; returns the last one, None at the end."""
     page = db.column("SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", ns, after, limit)
     sql = (
@@ -150,11 +150,11 @@ def fill(db: Db, ns: int, after: int, limit: int) -> int | None:
     return page[-1] if page else None
 
 
-def set_state(db: Db, generation: int, state: str) -> None:
+def set_state(db: Connection, generation: int, state: str) -> None:
     db.run("UPDATE index_generations SET state = ? WHERE id = ?", state, generation)
 
 
-def activate(db: Db, ns: int, generation: int) -> None:
+def activate(db: Connection, ns: int, generation: int) -> None:
     """Moves the pointer, unless the generation was retired during its build.
 
     Searches that began before may use the old generation until it is dropped.
@@ -166,12 +166,12 @@ def activate(db: Db, ns: int, generation: int) -> None:
             db.run("UPDATE namespaces SET generation = ? WHERE id = ?", generation, ns)
 
 
-def retire(db: Db, ns: int, generations: Sequence[int]) -> None:
+def retire(db: Connection, ns: int, generations: Sequence[int]) -> None:
     with _pruned(db, ns):
         db.run(f"{_RETIRE} id = ANY(?::int[]) AND state <> 'retired'", list(generations))
 
 
-def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
+def droppable(db: Connection, ns: int, seconds: float) -> list[Generation]:
     """Generations that were retired so long ago that no search uses them."""
     sql = (
         f"SELECT {_FIELDS} FROM index_generations g WHERE ns = ? AND state = 'retired' "  # noqa: S608  (constants)
@@ -180,22 +180,22 @@ def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
     return [Generation(*row) for row in db.rows(sql, ns, seconds)]
 
 
-def remove(db: Db, generation: int) -> None:
+def remove(db: Connection, generation: int) -> None:
     db.run("DELETE FROM index_generations WHERE id = ?", generation)
 
 
-def stop(db: Db, ns: int) -> None:
+def stop(db: Connection, ns: int) -> None:
     """Ends the log of a namespace without generations."""
     db.run("UPDATE namespaces SET logged = false, generation = NULL WHERE id = ?", ns)
     db.run("DELETE FROM index_log WHERE ns = ?", ns)
 
 
-def adopt_space(db: Db, generation: int, fingerprint: str, dimension: int) -> None:
+def adopt_space(db: Connection, generation: int, fingerprint: str, dimension: int) -> None:
     sql = "UPDATE index_generations SET fingerprint = ?, dimension = ? WHERE id = ?"
     db.run(sql, fingerprint, dimension, generation)
 
 
-def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str]) -> None:
+def take_over(db: Connection, generation: Generation, engine: str, nodes: Sequence[str]) -> None:
     """Notes that the cluster has other nodes now, which hold all of the generation."""
     db.run("UPDATE index_generations SET engine = ? WHERE id = ?", engine, generation.id)
     sql = "DELETE FROM index_nodes_behind WHERE generation = ? AND node <> ALL(?::text[])"
@@ -205,7 +205,7 @@ def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str])
 # ---------------------------------------------------------------- marks
 
 
-def add_mark(db: Db, ns: int, generation: int, mark: str, end: Cursor, kept: int) -> None:
+def add_mark(db: Connection, ns: int, generation: int, mark: str, end: Cursor, kept: int) -> None:
     """Records that a batch begins, and removes the oldest marks and the rows kept for them."""
     old = (
         "DELETE FROM index_marks WHERE generation = ? AND number <= "
@@ -216,26 +216,26 @@ def add_mark(db: Db, ns: int, generation: int, mark: str, end: Cursor, kept: int
         db.run(old, generation, generation, kept)
 
 
-def _insert_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
+def _insert_mark(db: Connection, generation: int, mark: str, end: Cursor) -> None:
     sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (?, ?, ?, ?)"
     db.run(sql, generation, mark, *end)
 
 
-def mark_end(db: Db, generation: int, mark: str) -> Cursor | None:
+def mark_end(db: Connection, generation: int, mark: str) -> Cursor | None:
     """The end of the batch of a mark; None if this database never began it."""
     sql = "SELECT change, item FROM index_marks WHERE generation = ? AND mark = ?"
     found = db.rows(sql, generation, mark)
     return Cursor(*found[0]) if found else None
 
 
-def first_mark(db: Db, generation: int) -> str:
+def first_mark(db: Connection, generation: int) -> str:
     return db.value("SELECT mark FROM index_marks WHERE generation = ? ORDER BY number LIMIT 1", generation)
 
 
 # ---------------------------------------------------------------- nodes that are behind
 
 
-def fall_behind(db: Db, generation: int, node: str, end: Cursor) -> None:
+def fall_behind(db: Connection, generation: int, node: str, end: Cursor) -> None:
     """Records the row up to which a node holds everything."""
     sql = (
         "INSERT INTO index_nodes_behind VALUES (?, ?, ?, ?) "
@@ -244,17 +244,17 @@ def fall_behind(db: Db, generation: int, node: str, end: Cursor) -> None:
     db.run(sql, generation, node, *end)
 
 
-def is_logged_after(db: Db, generation: int, end: Cursor) -> bool:
+def is_logged_after(db: Connection, generation: int, end: Cursor) -> bool:
     """Whether everything that came after this row is still in the log: the marks of a generation keep it there."""
     sql = "SELECT 1 FROM index_marks WHERE generation = ? AND (change, item) <= (?, ?) LIMIT 1"
     return db.value(sql, generation, *end) is not None
 
 
-def caught_up(db: Db, generation: int, node: str) -> None:
+def caught_up(db: Connection, generation: int, node: str) -> None:
     db.run("DELETE FROM index_nodes_behind WHERE generation = ? AND node = ?", generation, node)
 
 
-def last_held(db: Db, ns: int, end: Cursor, limit: int) -> list[Entry]:
+def last_held(db: Connection, ns: int, end: Cursor, limit: int) -> list[Entry]:
     """The latest objects that a node holds which was fed up to this row, and that should still exist."""
     sql = (
         "SELECT item, change FROM index_log held WHERE ns = ? AND (change, item) <= (?, ?) "
@@ -268,13 +268,13 @@ def last_held(db: Db, ns: int, end: Cursor, limit: int) -> list[Entry]:
 # ---------------------------------------------------------------- the log
 
 
-def newer(db: Db, ns: int, cursor: Cursor, limit: int) -> list[tuple[int, int]]:
+def newer(db: Connection, ns: int, cursor: Cursor, limit: int) -> list[tuple[int, int]]:
     """The first rows after a cursor: (change, item)."""
     sql = "SELECT change, item FROM index_log WHERE ns = ? AND (change, item) > (?, ?) ORDER BY change, item LIMIT ?"
     return db.rows(sql, ns, *cursor, limit)
 
 
-def lag(db: Db, ns: int, cursor: Cursor) -> tuple[int, float]:
+def lag(db: Connection, ns: int, cursor: Cursor) -> tuple[int, float]:
     """The number of rows after a cursor, and the seconds since the first of them."""
     sql = (
         "SELECT count(*), coalesce(extract(epoch FROM now() - min(at)), 0)::float8 FROM index_log "
@@ -283,7 +283,7 @@ def lag(db: Db, ns: int, cursor: Cursor) -> tuple[int, float]:
     return db.rows(sql, ns, *cursor)[0]
 
 
-def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[int]]:
+def versions(db: Connection, items: Collection[int], cursor: Cursor) -> dict[int, list[int]]:
     """The logged versions of items, oldest first: all that an engine which was fed up to the cursor may hold.
 
     A batch holds the last version of each of its items, even if that is logged after the end of the batch.
@@ -299,7 +299,7 @@ def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[i
     return found
 
 
-def superseded(db: Db, ns: int, cursor: Cursor) -> list[Entry]:
+def superseded(db: Connection, ns: int, cursor: Cursor) -> list[Entry]:
     """The objects that were replaced or removed up to the cursor, as far as they are still in the log."""
     recent = "SELECT item FROM index_log WHERE ns = ? AND (change, item) > (?, ?) AND (change, item) <= (?, ?)"
     sql = (
@@ -309,14 +309,14 @@ def superseded(db: Db, ns: int, cursor: Cursor) -> list[Entry]:
     return [Entry(*row) for row in db.rows(sql, ns, *_needed_from(db, ns), *cursor, *cursor)]
 
 
-def advance(db: Db, generation: Generation, to: Cursor) -> bool:
+def advance(db: Connection, generation: Generation, to: Cursor) -> bool:
     """Moves the cursor; False if another process has moved it since."""
     sql = "UPDATE index_generations SET change = ?, item = ? WHERE id = ? AND (change, item) = (?, ?)"
     return db.run(sql, *to, generation.id, *generation.cursor) == 1
 
 
 @contextmanager
-def _pruned(db: Db, ns: int) -> Generator[None]:
+def _pruned(db: Connection, ns: int) -> Generator[None]:
     """Removes the superseded rows and tombstones that nothing needs any more after the block, but did before."""
     before = _needed_from(db, ns)
     yield
@@ -336,7 +336,7 @@ def _pruned(db: Db, ns: int) -> Generator[None]:
     db.run(tombstones, ns, *before, *after)
 
 
-def _needed_from(db: Db, ns: int) -> Cursor:
+def _needed_from(db: Connection, ns: int) -> Cursor:
     """The row after which a generation may have to be fed: its cursor, or the mark of a node that has lost writes."""
     sql = (
         "SELECT g.change, g.item FROM index_generations g WHERE ns = ? AND state <> 'retired' UNION ALL "

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import term_hash
 from fourfold.model import Filters
-from fourfold.storage.engines.adapters import named_otherwise, names_same_nodes
-from fourfold.storage.engines.facts import required
-from fourfold.storage.engines.nodes import Nodes
-from fourfold.storage.engines.protocol import Engine, Node
+from fourfold.storage.engines.adapters import Nodes, named_otherwise, names_same_nodes
+from fourfold.storage.engines.protocol import Engine, Node, required
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.database import Database
 from fourfold.storage.postgres.index_log import Cursor, Generation

@@ -1,8 +1,8 @@
-"""Publishing, checking and repairing a store."""
+"""Status, publishing, checks and repairs of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,14 +10,135 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
 from fourfold.index.log_tail import Change
-from fourfold.storage.postgres import check, index_check, namespaces, postings, vectors
-from fourfold.storage.postgres.transaction import PostgresLinkRows
-from fourfold.storage.repair import mend, within_limits
-from fourfold.storage.sql import linking, queue
-from fourfold.storage.sql.rows import load_all, read_items
+from fourfold.model import Json
+from fourfold.storage.postgres import namespaces, postings, schema, vectors
+from fourfold.storage.postgres.connection import Connection
+from fourfold.storage.postgres.index_feed import index_problems, index_status, mend_index
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.transaction import PostgresLinkRows, store_records
+from fourfold.storage.postgres.words import GERMAN, Text, hash_terms, term_keys, write_texts
+from fourfold.storage.sql import linking
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, mend, recount, within_limits
+from fourfold.storage.sql.namespaces import namespace_status, queues
+from fourfold.storage.sql.rows import TEXT_ROW, load_all, read_items
+from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
+
+
+_PAGE_TEXTS = 1000
+
+_COUNTERS: tuple[Counted, ...] = (
+    *SHARED_COUNTERS,
+    ("namespaces", "vectors", "SELECT count(DISTINCT item) FROM vectors WHERE ns = namespaces.id"),
+    ("namespaces", "windows", "SELECT count(*) FROM vectors WHERE ns = namespaces.id AND part > 0"),
+    ("namespaces", "tokens", "SELECT coalesce(sum(tokens), 0) FROM texts WHERE ns = namespaces.id"),
+)
+_MISSHAPEN = (
+    "SELECT item FROM vectors JOIN namespaces ON namespaces.id = ns "
+    "WHERE dimension IS NULL OR vector_dims(v) <> dimension"
+)
+
+
+def check_store(db: Connection) -> Iterator[str]:
+    """Problems, one line each; in one snapshot."""
+    yield from check_counters(db, _COUNTERS, _MISSHAPEN, store_records(db))
+    for ns in namespaces.everyone(db):
+        for problem in _drift(db, ns):
+            yield f"namespace {ns.name}: {problem}"
+
+
+def _texts(db: Connection, ns: int) -> Iterator[list[Text]]:
+    after = 0
+    while True:
+        sql = f"SELECT {TEXT_ROW} FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608  (constants)
+        page = [Text(*row) for row in db.rows(sql, ns, after, _PAGE_TEXTS)]
+        if not page:
+            return
+        yield page
+        after = page[-1].id
+
+
+def _drift(db: Connection, ns: Namespace) -> Iterator[str]:
+    """Differences between the keyword index and the texts."""
+    terms: dict[str, list[int]] = {}
+    wrong = 0
+    for page in _texts(db, ns.id):
+        sql = "SELECT item, hashes, keys FROM texts WHERE item = ANY(?::bigint[])"
+        found = {item: (hashed, keys) for item, hashed, keys in db.rows(sql, [text.id for text in page])}
+        for text in page:
+            expected = text.terms
+            hashed = hash_terms(expected)
+            wrong += found.get(text.id) != (hashed.tobytes(), term_keys(ns.id, hashed))
+            for term in set(expected):
+                counts = terms.setdefault(term, [0, 0])
+                counts[0] += 1
+                counts[1] += text.language == GERMAN
+    if wrong:
+        yield f"keyword search differs from the text of {wrong} items"
+    known = {term: counts for term, *counts in db.rows("SELECT term, items, german FROM terms WHERE ns = ?", ns.id)}
+    if known != terms:
+        yield "keyword search has a wrong count of a term"
+    if not postings.is_sound(db, ns):
+        yield "the postings differ from the texts"
+
+
+def recount_store(db: Connection) -> list[str]:
+    """Corrects counters and references in one transaction."""
+    db.run("SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
+    return recount(db, _COUNTERS, _MISSHAPEN, vectors.flawed(db))
+
+
+def analyse_again(db: Connection, ns: Namespace) -> None:
+    """Derives everything that keyword search needs from the texts again; the caller has the namespace locked."""
+    db.run("DELETE FROM terms WHERE ns = ?", ns.id)
+    db.run("DELETE FROM texts WHERE ns = ?", ns.id)
+    ns.tokens = 0
+    for page in _texts(db, ns.id):
+        write_texts(db, ns, [], page)
+        ns.touch((text.id for text in page), Change.TEXT)
+    ns.text_changes += 1
+    ns.vector_changes += 1
+
+
+def is_analysed_otherwise(db: Connection) -> bool:
+    """Whether the texts were analysed by another version of the analyser."""
+    return db.value("SELECT value FROM settings WHERE name = 'analyser'") != ANALYSER_VERSION
+
+
+def note_analyser(db: Connection) -> None:
+    db.run("UPDATE settings SET value = ? WHERE name = 'analyser'", ANALYSER_VERSION)
+
+
+_OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+_EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname = 'vector'"
+
+
+def store_status(db: Connection) -> dict[str, Json]:
+    size = f"SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint {_OURS}"
+    versions = dict(db.rows(_EXTENSIONS))
+    return {
+        "schema": schema.VERSION,
+        "server": db.value("SELECT current_setting('server_version')"),
+        "extensions": versions,
+        "database_bytes": db.value(size),
+        "namespaces": {ns.name: _namespace(db, ns) for ns in namespaces.everyone(db)},
+    }
+
+
+def _namespace(db: Connection, ns: Namespace) -> dict[str, Json]:
+    return {
+        **namespace_status(db, ns, ns.languages),
+        "keyword_index": "postings" if ns.parts else "gin",
+        **({"index": index_status(db, ns)} if ns.logged else {}),
+    }
+
+
+def vacuum(db: Connection) -> None:
+    """Rewrites the tables without what was deleted. (The server's write-ahead log and backups are not ours.)"""
+    for table in db.column(f"SELECT oid::regclass::text {_OURS}"):
+        db.run(f"VACUUM FULL {table}")
 
 
 class PostgresMaintenance:
@@ -26,7 +147,7 @@ class PostgresMaintenance:
         self.pace = store.tuning.pace
 
     def queues(self, replaced: Sequence[str] = ()) -> list[str]:
-        return self._store.database.read(partial(queue.queues, replaced=replaced))
+        return self._store.database.read(partial(queues, replaced=replaced))
 
     def lease(self, namespace: str | None) -> AbstractContextManager[bool]:
         return self._store.leases.held(namespace)
@@ -86,7 +207,7 @@ class PostgresMaintenance:
 
     def check(self) -> list[str]:
         with self._store.database.long_snapshot() as db:
-            problems = list(check.check(db))
+            problems = list(check_store(db))
         return problems + self.check_index()
 
     def check_index(self) -> list[str]:
@@ -94,11 +215,11 @@ class PostgresMaintenance:
         if (feeder := self._store.feeder) is None:
             return []
         grace = self._store.tuning.check_grace_seconds
-        return list(index_check.problems(self._store.database, feeder.engine, grace))
+        return list(index_problems(self._store.database, feeder.engine, grace))
 
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._store.database.write() as db:
-            done = check.recount(db)
+            done = recount_store(db)
         for name in self._store.namespaces():
             if broken := self._breaking_limits(name):
                 with self._store.transaction(name) as tx:
@@ -108,7 +229,7 @@ class PostgresMaintenance:
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:
             with self._store.database.long_work() as db:
-                check.vacuum(db)
+                vacuum(db)
             done.append("tables rewritten without what was forgotten")
         return done
 
@@ -117,7 +238,7 @@ class PostgresMaintenance:
         feeder, store = self._store.feeder, self._store
         if feeder is None:
             return []
-        done, lacking = index_check.mend(store.database, feeder.engine, namespace, store.tuning.check_grace_seconds)
+        done, lacking = mend_index(store.database, feeder.engine, namespace, store.tuning.check_grace_seconds)
         if lacking:
             with store.transaction(namespace) as tx:
                 tx.stored().touch(lacking, Change.TEXT)
@@ -137,9 +258,9 @@ class PostgresMaintenance:
             with self._store.transaction(name) as tx:
                 ns = tx.stored()
                 postings.drop(tx.db, ns)
-                check.analyse_again(tx.db, ns)
+                analyse_again(tx.db, ns)
         with self._store.database.write() as db:
-            check.note_analyser(db)
+            note_analyser(db)
         return names
 
     def backup(self, target: Path) -> None:

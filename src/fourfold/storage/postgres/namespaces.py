@@ -10,8 +10,8 @@ from typing import Any
 from psycopg.sql import Literal
 
 from fourfold.storage.postgres import index_log
+from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.index_log import Generation
-from fourfold.storage.postgres.sql import Db
 from fourfold.storage.sql import namespaces as sql_namespaces
 
 _LANGUAGES = (
@@ -73,21 +73,21 @@ def found(answer: Sequence[Any], namespace: str) -> Namespace:
     return Namespace.read(answer[0]) if answer else Namespace(0, namespace)
 
 
-def find(db: Db, namespace: str) -> Namespace:
+def find(db: Connection, namespace: str) -> Namespace:
     return found(db.rows(f"{_SELECT} WHERE name = ?", namespace), namespace)
 
 
-def everyone(db: Db) -> list[Namespace]:
+def everyone(db: Connection) -> list[Namespace]:
     return [Namespace.read(row) for row in db.rows(f"{_SELECT} ORDER BY name")]
 
 
-def create(db: Db, namespace: str) -> Namespace:
+def create(db: Connection, namespace: str) -> Namespace:
     """Creates and locks a namespace; locks it where another process has just created it."""
     db.run("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING", namespace)
     return found(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", namespace), namespace)
 
 
-def store(db: Db, ns: Namespace) -> None:
+def store(db: Connection, ns: Namespace) -> None:
     """Writes the counters; the new `changes` tells every reader that something is new."""
     ns.changes += 1
     db.run("UPDATE namespaces SET items = ?, vectors = ?, windows = ?, tokens = ?, changes = ?, text_changes = ?, "

@@ -20,10 +20,9 @@ from psycopg.errors import UniqueViolation
 from fourfold.errors import StoreBusy
 from fourfold.index.rows import term_hash
 from fourfold.storage.postgres import namespaces
-from fourfold.storage.postgres.database import LONG_SECONDS, Database
+from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
+from fourfold.storage.postgres.database import LONG_SECONDS, Database, Tuning
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, Packed, Statement, array, packed
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery, Word
 
@@ -183,7 +182,7 @@ def end(ns: Namespace) -> int:
     return ns.parts[-1] if ns.parts else -1
 
 
-def is_due(db: Db, ns: Namespace, tuning: Tuning, *, everything: bool) -> bool:
+def is_due(db: Connection, ns: Namespace, tuning: Tuning, *, everything: bool) -> bool:
     """Whether enough texts are newer than the parts; with `everything`, whether any text is."""
     if ns.items < tuning.postings_items or end(ns) == ns.text_changes:
         return False
@@ -208,7 +207,7 @@ def build(database: Database, namespace: str, tuning: Tuning, *, everything: boo
                 _remove_replaced(db, ns.id)
 
 
-def _remove_replaced(db: Db, ns: int) -> None:
+def _remove_replaced(db: Connection, ns: int) -> None:
     """Removes the rows of parts that a larger one has replaced.
 
     In a transaction of its own: the one that publishes a part has the namespace locked, which writers wait for.
@@ -218,7 +217,7 @@ def _remove_replaced(db: Db, ns: int) -> None:
     db.run(sql, ns, ns)
 
 
-def _build_part(db: Db, ns: Namespace) -> None:
+def _build_part(db: Connection, ns: Namespace) -> None:
     db.run("SET LOCAL statement_timeout = 0")
     kept = _kept(db, ns)
     first = kept[-1] if kept else -1
@@ -234,7 +233,7 @@ def _build_part(db: Db, ns: Namespace) -> None:
         raise busy
 
 
-def _kept(db: Db, ns: Namespace) -> list[int]:
+def _kept(db: Connection, ns: Namespace) -> list[int]:
     """The parts that are kept next to a new one: those much larger than all later parts together."""
     count = "SELECT count(*) FROM texts WHERE ns = ? AND change > ? AND change <= ?"
     kept, size = list(ns.parts), db.value(count, ns.id, end(ns), ns.text_changes)
@@ -247,13 +246,13 @@ def _kept(db: Db, ns: Namespace) -> list[int]:
     return kept
 
 
-def _last(db: Db, ns: Namespace, first: int) -> int:
+def _last(db: Connection, ns: Namespace, first: int) -> int:
     """The last change of a part that begins at this change."""
     sql = "SELECT change FROM texts WHERE ns = ? AND change > ? ORDER BY change OFFSET ? LIMIT 1"
     return db.value(sql, ns.id, first, LARGEST_PART_TEXTS - 1) or ns.text_changes
 
 
-def _collected(db: Db, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
+def _collected(db: Connection, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
     """The texts of some changes, and their terms one after the other."""
     sql = "SELECT item, hashes FROM texts WHERE ns = ? AND change > ? AND change <= ?"
     found = db.rows(sql, ns, first, last)
@@ -263,7 +262,7 @@ def _collected(db: Db, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
     return Part(np.array(ids, np.int64), lengths), np.frombuffer(b"".join(texts), np.uint32)
 
 
-def _store(db: Db, ns: int, number: int, part: Part, terms: Numbers) -> None:
+def _store(db: Connection, ns: int, number: int, part: Part, terms: Numbers) -> None:
     with db.cursor() as cursor, cursor.copy("COPY postings FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types(("int4", "int8", "int8", "bytea"))
         copy.write_row((ns, number, _ROWS, part.written()))
@@ -289,13 +288,13 @@ def _counted(owners: Pairs, terms: Numbers) -> tuple[Pairs, Bytes]:
 # ---------------------------------------------------------------- checks
 
 
-def drop(db: Db, ns: Namespace) -> None:
+def drop(db: Connection, ns: Namespace) -> None:
     """The caller has the namespace locked."""
     db.run("DELETE FROM postings WHERE ns = ?", ns.id)
     db.run("UPDATE namespaces SET parts = '{}' WHERE id = ?", ns.id)
 
 
-def is_sound(db: Db, ns: Namespace) -> bool:
+def is_sound(db: Connection, ns: Namespace) -> bool:
     """Whether the parts have every text up to the last of their changes, as it is."""
     sql = "SELECT term, uses FROM postings WHERE ns = ? AND part = ?"
     first = -1

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres import index_log
-from fourfold.storage.postgres.filters import facts
-from fourfold.storage.postgres.sql import Db
+from fourfold.storage.postgres.connection import Connection, facts
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572
@@ -235,7 +234,7 @@ ALTER TABLE postings ALTER COLUMN uses SET STORAGE EXTERNAL;
 """
 
 
-def _refresh_facts(db: Db) -> None:
+def _refresh_facts(db: Connection) -> None:
     """Metadata with lists or maps in the form that filters on nested keys and elements compare."""
     sql = "SELECT id, metadata FROM items WHERE id > ? AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
     last = 0
@@ -348,7 +347,7 @@ CREATE TABLE requests (                     -- requests with an Idempotency-Key 
 CREATE INDEX requests_by_time ON requests (ns, done_at);
 """
 
-_STEPS: tuple[str | Callable[[Db], None], ...] = (
+_STEPS: tuple[str | Callable[[Connection], None], ...] = (
     _TABLES,
     _PARTS,
     _refresh_facts,
@@ -365,7 +364,7 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
 VERSION = len(_STEPS)
 
 
-def migrate(db: Db, schema: str) -> None:
+def migrate(db: Connection, schema: str) -> None:
     """Brings the schema to VERSION in one transaction; does nothing when it is there already."""
     if _known_version(db, schema) == VERSION:
         return
@@ -381,11 +380,11 @@ def migrate(db: Db, schema: str) -> None:
             db.run("INSERT INTO settings VALUES ('analyser', ?)", ANALYSER_VERSION)
 
 
-def exists(db: Db, schema: str) -> bool:
+def exists(db: Connection, schema: str) -> bool:
     return _known_version(db, schema) > 0
 
 
-def search_path(db: Db, schema: str) -> str:
+def search_path(db: Connection, schema: str) -> str:
     """Our schema, `public`, and the schema of pgvector."""
     sql = (
         "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
@@ -394,7 +393,7 @@ def search_path(db: Db, schema: str) -> str:
     return ", ".join(dict.fromkeys([schema, "public", *db.column(sql)]))
 
 
-def _known_version(db: Db, schema: str) -> int:
+def _known_version(db: Connection, schema: str) -> int:
     # not to_regclass(), which may remember from before the lock that there was no such table
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'fourfold_schema'"
     if db.value(sql, schema) is None:
@@ -407,7 +406,7 @@ def _known_version(db: Db, schema: str) -> int:
     return found
 
 
-def _prepare(db: Db, schema: str) -> None:
+def _prepare(db: Connection, schema: str) -> None:
     """Schema, extension and version table; an administrator may have made the first two."""
     if db.value("SELECT 1 FROM pg_namespace WHERE nspname = ?", schema) is None:
         db.run(f"CREATE SCHEMA {schema}")

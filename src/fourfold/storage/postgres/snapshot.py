@@ -16,18 +16,16 @@ from fourfold.ranking.fusion import Expansion
 from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import namespaces, vectors
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
-from fourfold.storage.postgres.connections import PostgresGraph, TagUses
-from fourfold.storage.postgres.database import READ_ONLY, Database
+from fourfold.storage.postgres.database import READ_ONLY, Database, Tuning
 from fourfold.storage.postgres.index_search import Candidates, Index
+from fourfold.storage.postgres.links import PostgresGraph, TagUses
 from fourfold.storage.postgres.postings import Part, Shelf
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
-from fourfold.storage.sql import files, queue
 from fourfold.storage.sql.dialect import Condition
-from fourfold.storage.sql.filters import where
-from fourfold.storage.sql.raw import RawRecords
-from fourfold.storage.sql.reading import ItemReader
+from fourfold.storage.sql.namespaces import pending_texts
+from fourfold.storage.sql.origins import RawRecords, file_states
+from fourfold.storage.sql.reading import ItemReader, where
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -140,10 +138,10 @@ class PostgresSnapshot:
         return None
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
-        return files.states(self.db, self.ns.id, prefix)
+        return file_states(self.db, self.ns.id, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return queue.pending(self.db, self.ns.id, limit, among)
+        return pending_texts(self.db, self.ns.id, limit, among)
 
     def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, NearestPart]:
         return vectors.nearest_parts(self.db, self.ns, query, ids)

@@ -10,16 +10,13 @@ from fourfold.errors import StoreBusy
 from fourfold.model import Json
 from fourfold.scheduling import Turns
 from fourfold.storage.engines.protocol import Engine
-from fourfold.storage.postgres import address, check, namespaces
-from fourfold.storage.postgres.database import CONNECTIONS, Database
+from fourfold.storage.postgres import namespaces
+from fourfold.storage.postgres.database import CONNECTIONS, Database, Leases, Tuning, parse_address
 from fourfold.storage.postgres.index_feed import Feeder
 from fourfold.storage.postgres.index_search import Index
-from fourfold.storage.postgres.lease import Leases
-from fourfold.storage.postgres.maintenance import PostgresMaintenance
-from fourfold.storage.postgres.portable import PostgresPortable
+from fourfold.storage.postgres.maintenance import PostgresMaintenance, is_analysed_otherwise, store_status
 from fourfold.storage.postgres.snapshot import Caches, PostgresSnapshot
-from fourfold.storage.postgres.transaction import PostgresTransaction
-from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.postgres.transaction import PostgresPortable, PostgresTransaction
 from fourfold.storage.sql.linking import Linker
 
 _DEFAULT = Tuning()
@@ -30,7 +27,7 @@ class PostgresStore:
 
     def __init__(self, dsn: str, tuning: Tuning = _DEFAULT, engine: Engine | None = None) -> None:
         """`engine`: a distributed index of words and vectors, for the namespaces for which it was created."""
-        self.address = address.parse(dsn)
+        self.address = parse_address(dsn)
         self.tuning = tuning
         self.database = Database(self.address, tuning)
         self.index = None if engine is None else Index(engine, self.database)
@@ -45,7 +42,7 @@ class PostgresStore:
     def open(self, *, create: bool = True) -> None:
         """Connects and migrates the schema; without `create`, StoreNotFound if there is none."""
         self.database.open(create=create)
-        if self.database.read(check.is_analysed_otherwise):
+        if self.database.read(is_analysed_otherwise):
             self.maintenance.analyse_again()
 
     @property
@@ -79,7 +76,7 @@ class PostgresStore:
         return {ns.name: ns.items - ns.superseded for ns in self.database.read(namespaces.everyone)}
 
     def status(self) -> dict[str, Json]:
-        facts = self.database.read(check.status)
+        facts = self.database.read(store_status)
         return {"store": self.address.shown, **facts, "embedding_worker": self.leases.worker_is_running()}
 
     def close(self) -> None:

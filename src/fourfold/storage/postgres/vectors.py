@@ -16,11 +16,11 @@ from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
 from fourfold.retrieval import Background, Hit, Part, Ranking
-from fourfold.storage.parts import nearest_part
+from fourfold.storage.codec import nearest_part
+from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, copy_rows, packed
+from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, find
-from fourfold.storage.postgres.sql import Db, Packed, Statement, array, copy_rows, packed
-from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.sql.dialect import Condition, possible
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _HEADER_BYTES = 4
 # ---------------------------------------------------------------- storing
 
 
-def insert(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
+def insert(db: Connection, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
     """Stores the vectors of items that have none. A row is the vector of an item, or of one of its windows."""
     if not given:
         return
@@ -59,7 +59,7 @@ def insert(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]])
     ns.vector_changes += 1
 
 
-def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
+def drop(db: Connection, ns: Namespace, items: Sequence[int]) -> None:
     """Removes the vectors of items, and takes the items from the queue, in one round trip."""
     sql = (
         "WITH gone AS (DELETE FROM vectors WHERE item = ANY(?::bigint[]) RETURNING part), "
@@ -302,7 +302,7 @@ def index_name(ns: Namespace) -> str:
     return f"vectors_{ns.id}_{ns.dimension}"
 
 
-def lacks_index(db: Db, ns: Namespace, tuning: Tuning) -> bool:
+def lacks_index(db: Connection, ns: Namespace, tuning: Tuning) -> bool:
     if not is_indexable(ns, tuning):
         return False
     sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(?) AND indisvalid"
@@ -324,7 +324,7 @@ def index(database: Database, namespace: str, tuning: Tuning) -> None:
                 db.run("SELECT pg_advisory_unlock(?)", _BUILDING)
 
 
-def _build_index(db: Db, ns: Namespace) -> None:
+def _build_index(db: Connection, ns: Namespace) -> None:
     """Does not block readers and writers; removes what an interrupted attempt left behind."""
     stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, ?)"
     for (name,) in db.rows(stale, f"vectors_{ns.id}_"):
@@ -340,7 +340,7 @@ _BODY = "CASE WHEN text = '' THEN title ELSE text END"
 """What spans refer to."""
 
 
-def stored(db: Db, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
+def stored(db: Connection, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
     """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
     found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
     sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(?::bigint[]) ORDER BY item, part"
@@ -354,7 +354,7 @@ def stored(db: Db, dimension: int | None, items: Sequence[int]) -> dict[int, Vec
     return made
 
 
-def nearest_parts(db: Db, ns: Namespace, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
+def nearest_parts(db: Connection, ns: Namespace, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
     """Of items with several vectors: the part of the text whose vector is nearest."""
     if not ns.windows:
         return {}
@@ -371,7 +371,7 @@ def nearest_parts(db: Db, ns: Namespace, query: Vector, ids: Sequence[int]) -> d
     }
 
 
-def flawed(db: Db) -> list[int]:
+def flawed(db: Connection) -> list[int]:
     """Items whose windows do not fit their texts."""
     sql = (
         "SELECT item, array_agg(part ORDER BY part), array_agg(starts ORDER BY part), array_agg(ends ORDER BY part), "  # noqa: S608  (constants)

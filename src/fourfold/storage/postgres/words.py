@@ -2,13 +2,15 @@
 
 The postings of a large namespace propose. In a small one, and among texts that are newer than the postings, a GIN index
 proposes: all rows of the rarest words first, then those of the next, until no other row can be among the best, or
-enough were read.
+enough were read. Analysed texts and statistics are written with the item they belong to.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,18 +21,189 @@ from fourfold.model import Filters
 from fourfold.native import bindings
 from fourfold.retrieval import Ranking
 from fourfold.storage.postgres import postings
+from fourfold.storage.postgres.connection import Answer, Connection, Packed, Statement, array, packed, together
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
-from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, together
 from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.text import bm25
-from fourfold.text.analysis import MARKERS, code_share
+from fourfold.text.analysis import MARKERS, analyse_item, code_share
+from fourfold.text.compounds import LONG_TERM_LETTERS
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fourfold.index.rows import Floats
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
+
+# ---------------------------------------------------------------- analysed texts and statistics
+
+
+GERMAN = "de"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An item as the keyword index sees it."""
+
+    id: int
+    title: str
+    text: str
+    language: str
+
+    @property
+    def terms(self) -> list[str]:
+        return analyse_item(self.title, self.text, self.language)
+
+
+def hash_terms(terms: Iterable[str]) -> NDArray[np.uint32]:
+    return np.array([zlib.crc32(term.encode("utf-8", "surrogatepass")) for term in terms], np.uint32)
+
+
+def term_keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
+    """The keys by which the index finds terms, which include the namespace."""
+    return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
+
+
+def write_texts(db: Connection, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
+    """Removes old texts from the statistics and adds new ones."""
+    if not old and not new:
+        return
+    analysed = [(text, text.terms) for text in new]
+    change: Counter[tuple[str, bool]] = Counter()
+    for sign, texts in ((-1, ((text, text.terms) for text in old)), (1, analysed)):
+        for text, terms in texts:
+            ns.tokens += sign * len(terms)
+            for term in set(terms):
+                change[term, text.language == GERMAN] += sign
+    ns.text_changes += 1
+    _count(db, ns.id, change)
+    _store(db, ns, [(text.id, hash_terms(terms)) for text, terms in analysed])
+
+
+def _count(db: Connection, ns: int, change: Counter[tuple[str, bool]]) -> None:
+    by_term: dict[str, tuple[int, int]] = {}
+    for (term, german), count in change.items():
+        items, spoken = by_term.get(term, (0, 0))
+        by_term[term] = (items + count, spoken + (count if german else 0))
+    moved = sorted((term, *counts) for term, counts in by_term.items() if any(counts))
+    if not moved:
+        return
+    db.run("INSERT INTO terms SELECT ?, * FROM unnest(?::text[], ?::int[], ?::int[]) ON CONFLICT (ns, term) "
+        "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
+        ns, *map(list, zip(*moved, strict=True)),
+    )  # fmt: skip
+    lost = [term for term, items, _ in moved if items < 0]
+    if lost:
+        db.run("DELETE FROM terms WHERE ns = ? AND term = ANY(?) AND items <= 0", ns, lost)
+
+
+def _store(db: Connection, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
+    db.run_many(
+        "INSERT INTO texts VALUES (?, ?, ?, ?, ?::bigint[], ?) ON CONFLICT (item) DO UPDATE SET "
+        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
+        [
+            (item, ns.id, len(found), found.tobytes(), term_keys(ns.id, found), ns.text_changes)
+            for item, found in hashed
+        ],
+    )
+
+
+# ---------------------------------------------------------------- German words
+
+
+_LAST = "\U0010ffff"
+
+
+class AskedLexicon:
+    """Answers from learned words and records unknown ones: ask, `learn`, and ask again until none is missing."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+        self._found: dict[str, dict[tuple[str, int], list[str]]] = {kind: {} for kind in _KINDS[1:]}
+        self._missing: dict[tuple[str, str, int], None] = {}
+        self._asked: dict[str, list[tuple[str, int]]] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._missing
+
+    def __contains__(self, term: object, /) -> bool:
+        if not isinstance(term, str):
+            return False
+        if term not in self._known:
+            self._missing["is", term, 1] = None
+        return self._known.get(term, False)
+
+    def starting(self, prefix: str, limit: int) -> Sequence[str]:
+        return self._answer("starting", prefix, limit)
+
+    def ending(self, suffix: str, limit: int) -> Sequence[str]:
+        return self._answer("ending", suffix, limit)
+
+    def containing(self, part: str, limit: int) -> Sequence[str]:
+        return self._answer("containing", part, limit)
+
+    def _answer(self, kind: str, text: str, limit: int) -> Sequence[str]:
+        if (text, limit) not in self._found[kind]:
+            self._missing[kind, text, limit] = None
+        return self._found[kind].get((text, limit), [])
+
+    def questions(self, ns: int) -> list[Statement]:
+        """What is missing, in a statement for each kind, whose answers `learn` takes."""
+        self._asked = {kind: [(text, limit) for what, text, limit in self._missing if what == kind] for kind in _KINDS}
+        self._missing = {}
+        terms = sendable(text for text, _ in self._asked["is"])
+        sql = "SELECT term, 0::bigint, convert_to(term, 'UTF8') FROM terms "
+        known = (f"{sql}WHERE ns = ? AND term = ANY(?) AND german > 0", ns, terms)
+        ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
+        return [known, *ends] if self._asked["is"] else ends
+
+    def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
+        asked = [kind for kind in _KINDS if self._asked[kind]]
+        for kind, answer in zip(asked, answers, strict=True):
+            if kind == "is":
+                self._known.update(dict.fromkeys((text for text, _ in self._asked[kind]), False))
+            else:
+                self._found[kind].update({pair: [] for pair in self._asked[kind]})
+            for text, limit, content in answer:
+                term = content.decode()
+                self._known[term] = True
+                if kind != "is":
+                    self._found[kind][text, limit].append(term)
+
+
+_KINDS = ("is", "starting", "ending", "containing")
+_ASKED = (
+    "SELECT asked, most::bigint, convert_to(term, 'UTF8') "
+    "FROM unnest(?::text[], ?::int[], ?::text[]) AS q (asked, most, bound)"
+)
+_SQL = {
+    "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
+    'AND term >= asked COLLATE "C" AND term < bound COLLATE "C" ORDER BY term LIMIT most) AS found',
+    "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
+    'AND reverse(term) COLLATE "C" >= reverse(asked) AND reverse(term) COLLATE "C" < bound '
+    'ORDER BY reverse(term) COLLATE "C" LIMIT most) AS found',
+    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = ? AND german > 0 "  # noqa: S608  (constants)
+    f'AND length(term) >= {LONG_TERM_LETTERS} AND term LIKE bound ORDER BY term COLLATE "C" LIMIT most) AS found',
+}
+
+
+def _bounds(kind: str, questions: Sequence[tuple[str, int]]) -> tuple[list[str], list[int], list[str]]:
+    limits = dict(questions)
+    texts = sendable(limits)
+    return texts, [limits[text] for text in texts], [_bound(kind, text) for text in texts]
+
+
+def _bound(kind: str, text: str) -> str:
+    """Where the terms end that start or end with a text; or a pattern for LIKE (such a text has letters only)."""
+    if kind == "containing":
+        return f"%{text}%"
+    return (text if kind == "starting" else text[::-1]) + _LAST
+
+
+# ---------------------------------------------------------------- searching
 
 
 MOST_ROWS = 12_000

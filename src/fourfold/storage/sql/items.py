@@ -19,10 +19,9 @@ from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
 from fourfold.storage.codec import dumps, micros, optional_micros, optional_moment
-from fourfold.storage.sql import ids
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.sql.namespaces import Namespace
-from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_row
+from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
 from fourfold.storage.sql.versions import SavedVersions, is_replaced
 from fourfold.storage.values import GIVEN_SPACE, MadeVectors, Place, arranged
 
@@ -243,7 +242,7 @@ class ItemTable(ABC, Generic[D, N]):
         fresh = [row for row in touched if row.before is None]
         known = [row for row in touched if row.before is not None]
         if any(not row.id for row in fresh):
-            for row, id in zip(fresh, ids.new(self.db, self.ns.id, "items", len(fresh)), strict=True):
+            for row, id in zip(fresh, new_ids(self.db, self.ns.id, "items", len(fresh)), strict=True):
                 row.id = id
         if fresh:
             self._insert(fresh)

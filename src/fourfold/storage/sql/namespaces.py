@@ -1,16 +1,15 @@
-"""A row of `namespaces`: counters, the vector space, and what a transaction has changed."""
+"""A row of `namespaces`: counters, vector space, changes of a transaction, and the queue of items without a vector."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fourfold.index.log_tail import Change
 from fourfold.model import Json, Space
-from fourfold.storage.refusals import other_space
 from fourfold.storage.sql.dialect import Db
-from fourfold.storage.values import Size
+from fourfold.storage.values import PendingText, Size, other_space
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ def store_languages(db: Db, ns: Namespace) -> None:
     ns.spoken.clear()
 
 
-def status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[str, Json]:
+def namespace_status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[str, Json]:
     """What `status` reports about a namespace of any store."""
 
     def counted(rows: str) -> int:
@@ -102,3 +101,40 @@ def status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[str, Json]:
         "edges": counted("edges JOIN nodes ON id = source WHERE ns = ?"),
         "mentions": counted("mentions JOIN nodes ON id = node WHERE ns = ?"),
     }
+
+
+# ---------------------------------------------------------------- the queue of items that wait for a vector
+
+
+def queues(db: Db, replaced: Sequence[str] = ()) -> list[str]:
+    """Namespaces in which items wait for a vector, or whose space has a fingerprint that begins with `replaced`."""
+    sql = (
+        "SELECT name FROM namespaces WHERE EXISTS "  # noqa: S608  (question marks only)
+        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL)"
+        f"{' OR substr(fingerprint, 1, length(?)) = ?' * len(replaced)} ORDER BY name"
+    )
+    return db.column(sql, *(name for name in replaced for _ in range(2)))
+
+
+def pending_texts(db: Db, ns: int, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+    """Items that wait for a vector: all but the rejected ones, or those of `among`, rejected or not."""
+    sql = (
+        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? AND {} ORDER BY item LIMIT ?"
+    )
+    if among is None:
+        return db.rows(sql.format("refused IS NULL"), ns, limit)
+    return db.rows(sql.format(f"item {db.any_id}"), ns, db.ids(among), limit)
+
+
+def reject_text(db: Db, ns: int, pending: PendingText, reason: str) -> None:
+    """Marks an item as rejected by the embedder, unless its text has changed."""
+    sql = (
+        "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
+        "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
+    )
+    db.run(sql, reason.replace("\x00", ""), ns, *pending)
+
+
+def retry_rejected(db: Db, ns: int) -> None:
+    """Queues the rejected items again."""
+    db.run("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", ns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -11,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
-from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.record_reader import accepted
-from fourfold.storage.sql import files, graph, ids
-from fourfold.storage.sql.counters import LOADING
+from fourfold.storage.records import accepted
+from fourfold.storage.sql import graph
+from fourfold.storage.sql.check import LOADING
 from fourfold.storage.sql.dialect import Db
-from fourfold.storage.sql.graph_paths import read_nodes
-from fourfold.storage.sql.raw import RawRecords
-from fourfold.storage.sql.rows import Row, load, new_row
+from fourfold.storage.sql.graph import read_nodes
+from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
+from fourfold.storage.sql.rows import Row, load, new_ids, new_row, reset_ids
 from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import FileState, Record
@@ -29,6 +29,78 @@ from fourfold.text.entities import links, normal_name
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
+
+
+PIECE_RECORDS = 5000
+TABLES = {"raw": "raw", "item": "items", "node": "nodes"}
+"""Kinds of records that have ids, with their tables."""
+NewIds = Callable[[str, int], Iterable[int]]
+"""Assigns this many ids in a table."""
+
+
+def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> Iterator[Record]:
+    """The accepted records of one namespace as records of another: with its name and with new ids."""
+    ids: dict[str, dict[int, int]] = {kind: {} for kind in TABLES}
+    seen = 0
+    rest = iter(records)
+    while piece := list(islice(rest, PIECE_RECORDS)):
+        counts = Counter[str](record["type"] for record in piece)
+        seen += counts["namespace"]
+        if seen > 1:
+            raise RequestError(
+                "this export holds several namespaces", "Load it with `fourfold import` into an empty store"
+            )
+        fresh = {kind: iter(new_ids(table, counts[kind])) for kind, table in TABLES.items()}
+        for record in piece:
+            yield _renumbered(record, namespace, ids, fresh, new_ids)
+
+
+def _renumbered(
+    record: Record,
+    namespace: str,
+    ids: Mapping[str, dict[int, int]],
+    fresh: Mapping[str, Iterator[int]],
+    new_ids: NewIds,
+) -> Record:
+    kind = record["type"]
+    changed: Record = {"name": namespace} if kind == "namespace" else {"namespace": namespace}
+    if kind in ids:
+        changed["id"] = _new_id(record["id"], kind, ids, fresh, new_ids)
+    match kind:
+        case "item":
+            changed["source_ids"] = [ids["raw"][source] for source in record["source_ids"]]
+            referred = [name for name in ("supersedes", "version_of") if name in record]
+            changed |= {name: _new_id(record[name], "item", ids, fresh, new_ids) for name in referred}
+        case "node":
+            changed["items"] = [[ids["item"][item], made] for item, made in record["items"]]
+        case "edge":
+            changed |= {end: ids["node"][record[end]] for end in ("source", "target")}
+        case "mention":
+            changed |= {end: ids[end][record[end]] for end in ("item", "node")}
+        case "version":
+            known = ids["raw"]
+            sources = [known[source] for source in record["record"]["source_ids"] if source in known]
+            changed |= {end: _new_id(record[end], "item", ids, fresh, new_ids) for end in ("id", "item")}
+            changed["record"] = {**record["record"], "source_ids": sources}
+        case _:
+            pass
+    return {**record, **changed}
+
+
+def _new_id(
+    old: int,
+    kind: str,
+    ids: Mapping[str, dict[int, int]],
+    fresh: Mapping[str, Iterator[int]],
+    new_ids: NewIds,
+) -> int:
+    """The id that replaces an old one. A version may refer to an item that is not read yet."""
+    known = ids[kind]
+    if old not in known:
+        following = next(fresh[kind], None)
+        known[old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
+    return known[old]
+
 
 D = TypeVar("D", bound=Db)
 
@@ -45,7 +117,7 @@ class NamespaceRow(NamedTuple):
     dimension: int | None
 
 
-def records(
+def export_records(
     db: D, namespace: str | None, stored_vectors: Callable[[D, int | None, Sequence[int]], Mapping[int, Any]]
 ) -> Iterator[Record]:
     """All records, or those of one namespace, in an order that depends on the content alone.
@@ -109,7 +181,7 @@ def _mentions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
 
 
 def _files(db: Db, ns: NamespaceRow) -> Iterator[Record]:
-    for row in files.states(db, ns.id, "").values():
+    for row in file_states(db, ns.id, "").values():
         yield formats.file_record(ns.name, row)
 
 
@@ -155,7 +227,7 @@ class SqlPortable(ABC, Generic[D]):
                     self._require_empty(tx)
             done = done or 0
             rest = islice(records, done, None)
-            while piece := list(islice(rest, loading.PIECE_RECORDS)):
+            while piece := list(islice(rest, PIECE_RECORDS)):
                 done += len(piece)
                 with self.writing() as tx:
                     self._load_store(tx, piece)
@@ -170,8 +242,8 @@ class SqlPortable(ABC, Generic[D]):
             if not _is_empty(tx, f" WHERE ns = {ns}"):
                 message = f"the namespace {namespace!r} is not empty"
                 raise StoreNotEmpty(message, "Import the export into another namespace")
-            new_ids = partial(ids.new, tx, ns)
-            self._load(tx, loading.renumbered(accepted(records), namespace, new_ids))
+            assign = partial(new_ids, tx, ns)
+            self._load(tx, renumbered(accepted(records), namespace, assign))
 
     def _require_empty(self, tx: D) -> None:
         if not _is_empty(tx):
@@ -180,7 +252,7 @@ class SqlPortable(ABC, Generic[D]):
 
     def _load_store(self, tx: D, records: Iterable[Record]) -> None:
         self._load(tx, records)
-        ids.reset(tx)
+        reset_ids(tx)
 
     def _loaded(self, tx: D, mark: str) -> int | None:
         """How many records of this load are stored; None if it has not begun."""
@@ -238,7 +310,7 @@ def _load_part(tx: SqlTransaction[Any, Any], kind: str, part: Sequence[Record]) 
             db.run_many("INSERT INTO mentions VALUES (?, ?)", [(each["item"], each["node"]) for each in part])
         case "file":
             states = [FileState(*(each[field] for field in FileState._fields)) for each in part]
-            files.put_states(db, ns.id, states)
+            put_file_states(db, ns.id, states)
         case _:
             SavedVersions(db, ns.id).add([formats.version(each) for each in part])
 

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
 from fourfold.storage.codec import micros
-from fourfold.storage.refusals import no_raw
-from fourfold.storage.sql import files as file_rows
-from fourfold.storage.sql import graph, queue
+from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import Db
-from fourfold.storage.sql.graph_paths import read_nodes
+from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.items import D, ItemTable, N
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
-from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.namespaces import reject_text, retry_rejected
+from fourfold.storage.sql.origins import RawRecords, chunk_ids, forget_file_states, put_file_states, renumber_chunks
 from fourfold.storage.sql.rows import Row, load
 from fourfold.storage.sql.versions import SavedVersions, merge, restore
-from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record, no_raw
 from fourfold.text.entities import own_names
 
 if TYPE_CHECKING:
@@ -161,17 +160,17 @@ class FileWriter:
         if not files:
             return
         db, ns = self._tx.db, self._tx.stored()
-        if gone := [item for file in files for item in file_rows.renumber(db, ns.id, file)]:
+        if gone := [item for file in files for item in renumber_chunks(db, ns.id, file)]:
             self._tx.forget(gone)
         self._tx.items.write([chunk for file in files for chunk in file.chunks or ()], now, links=links)
-        file_rows.put_states(db, ns.id, [file.state for file in files])
+        put_file_states(db, ns.id, [file.state for file in files])
 
     def forget(self, paths: Sequence[str]) -> int:
         db, ns = self._tx.db, self._tx.ns
         if not ns.exists:
             return 0
-        gone = self._tx.forget(file_rows.chunk_ids(db, ns.id, paths))
-        file_rows.forget_states(db, ns.id, paths)
+        gone = self._tx.forget(chunk_ids(db, ns.id, paths))
+        forget_file_states(db, ns.id, paths)
         self._tx.changed = True
         return gone
 
@@ -217,10 +216,10 @@ class VectorWriter:
         return self._tx.table.put_computed(space, vectors)
 
     def reject(self, pending: PendingText, reason: str) -> None:
-        queue.reject(self._tx.db, self._tx.ns.id, pending, reason)
+        reject_text(self._tx.db, self._tx.ns.id, pending, reason)
 
     def retry_rejected(self) -> None:
-        queue.retry_rejected(self._tx.db, self._tx.ns.id)
+        retry_rejected(self._tx.db, self._tx.ns.id)
 
 
 class GraphWriter:

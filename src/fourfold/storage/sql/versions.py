@@ -22,9 +22,8 @@ from fourfold.limits import VERSIONS
 from fourfold.model import Item, NewItem, Space
 from fourfold.storage import records
 from fourfold.storage.codec import dumps, micros, moment
-from fourfold.storage.sql import ids
 from fourfold.storage.sql.dialect import Db
-from fourfold.storage.sql.rows import new_row, read_items
+from fourfold.storage.sql.rows import new_ids, new_row, read_items
 from fourfold.storage.values import GIVEN_SPACE, Record, Version
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class SavedVersions:
         own = [version for version in known if not version.merged]
         since = moment(own[0].until) if own else item.created_at
         record = _record(replace(item, valid_from=since), linked=linked)
-        (id,) = ids.new(self._db, self._ns, "items", 1)
+        (id,) = new_ids(self._db, self._ns, "items", 1)
         self.add([Version(id, item.id, _after(known, now), merged=False, record=record)])
         self.remove([version.id for version in own[VERSIONS - 1 :]])
 

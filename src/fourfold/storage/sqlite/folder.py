@@ -1,14 +1,24 @@
-"""The folder that a store lives in."""
+"""The folder that a store lives in: its contents, copies and backups."""
 
 from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import apsw
+
 from fourfold import owner_only
-from fourfold.errors import DamagedStore, ReadOnlyStore, StoreNotFound, StoreUnavailable
+from fourfold.errors import DamagedStore, ReadOnlyStore, RequestError, StoreNotFound, StoreUnavailable
+from fourfold.index.segment_files import sync_folder
+from fourfold.model import Json
+from fourfold.storage.sql.namespaces import namespace_status
+from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite.connection import Connection, translated
 from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.namespaces import all_namespaces, namespace_languages
+from fourfold.storage.sqlite.schema import copy_to
 from fourfold.storage.values import HOW_TO_CREATE
 
 DATABASE = "fourfold.db"
@@ -18,13 +28,13 @@ RESTORING = "restoring.db"
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 
 
-def require(folder: Path) -> None:
+def require_store(folder: Path) -> None:
     """StoreNotFound unless the folder holds a store. Creates nothing."""
     if not (folder / DATABASE).exists():
         raise StoreNotFound(f"no store in {folder}", HOW_TO_CREATE)
 
 
-def prepare(folder: Path) -> None:
+def prepare_folder(folder: Path) -> None:
     """Makes the folder, for its owner only, and refuses places where SQLite cannot keep its promises."""
     try:
         owner_only.make_folder(folder)
@@ -75,7 +85,7 @@ def file_system(folder: Path) -> str | None:
     return kind
 
 
-def identity(database: Database) -> str:
+def store_identity(database: Database) -> str:
     """A name that no other store has: an index that carries another one is not ours."""
     with database.read() as db:
         known = db.value("SELECT value FROM settings WHERE name = 'store'")
@@ -84,3 +94,68 @@ def identity(database: Database) -> str:
     with database.write() as db:
         db.execute("INSERT OR IGNORE INTO settings VALUES ('store', ?)", (uuid.uuid4().hex,))
         return db.value("SELECT value FROM settings WHERE name = 'store'")
+
+
+# ---------------------------------------------------------------- contents and copies
+
+
+_COUNTED_CHANGES = 1_000_000
+
+
+def store_status(db: Connection, folder: Path, unpublished: Callable[[Connection, int, int], int]) -> dict[str, Json]:
+    known = {
+        ns.name: {
+            **namespace_status(db, ns, namespace_languages(db, ns.id)),
+            "unpublished_changes": unpublished(db, ns.id, _COUNTED_CHANGES),
+        }
+        for ns in all_namespaces(db)
+    }
+    return {
+        "store": str(folder),
+        "schema": schema.VERSION,
+        "database_bytes": _bytes(folder.glob("fourfold.db*")),
+        "index_bytes": _bytes((folder / "index").rglob("*")),
+        "namespaces": known,
+    }
+
+
+def _bytes(paths: Iterable[Path]) -> int:
+    """On disk: a file that two generations share counts once."""
+    sizes = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in paths)}
+    return sum(size for _, size in sizes)
+
+
+def back_up(db: Connection, target: Path) -> None:
+    """A consistent copy of the database, taken while others read and write. Indexes are rebuilt from it."""
+    if target.exists():
+        raise RequestError(f"{target} exists", "Choose another name; a backup never replaces a file")
+    with translated(target):
+        copy_to(db, target)
+
+
+def restore(source: Path, folder: Path) -> None:
+    """Puts a backup into a folder that has no store yet."""
+    with translated(source):
+        if not source.exists():
+            raise RequestError(f"no backup {source}", "Name a file that `fourfold backup` wrote")
+    prepare_folder(folder)
+    target = folder / DATABASE
+    if target.exists():
+        raise RequestError(f"{folder} holds a store already", "Restore into another folder, or move this one away")
+    aside = folder / RESTORING
+    with translated(source):
+        origin = Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            if origin.value("PRAGMA integrity_check") != "ok" or not origin.table_exists(None, "items"):
+                raise DamagedStore(f"{source} is not an intact backup of a store", "Try an older backup")
+            copy_to(origin, aside)
+        finally:
+            origin.close()
+    with translated(aside):
+        copy = apsw.Connection(str(aside))
+        try:
+            copy.execute("DELETE FROM settings WHERE name = 'store'")  # a store of its own: no index here is of it
+        finally:
+            copy.close()
+        aside.replace(target)
+        sync_folder(folder)

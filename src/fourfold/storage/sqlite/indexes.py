@@ -17,10 +17,9 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextIndex, TextState
 from fourfold.index.vector_index import VectorIndex, VectorState
 from fourfold.model import Space
-from fourfold.storage.sqlite.changes import SqliteSource, SqliteSourceSnapshot
-from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.database import DEFAULT, Database, Deadline, Tuning
+from fourfold.storage.sqlite.namespaces import SqliteSource, SqliteSourceSnapshot
 from fourfold.storage.sqlite.publishing import Publisher
-from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 from fourfold.threads import Task, Workers
 
 if TYPE_CHECKING:

@@ -1,22 +1,266 @@
-"""Leases, publication, checks, repairs and backups of the embedded store."""
+"""Checks and repairs of the embedded store, leases, publication and backups.
+
+A check compares the file, its counters, its queue and its indexes with the rows. A repair rebuilds counters, the queue
+and indexes from the rows, and removes every trace of forgotten items.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import apsw
+import numpy as np
+
 from fourfold import limits, scheduling
-from fourfold.storage.repair import mend, within_limits
-from fourfold.storage.sql import queue
+from fourfold.errors import DamagedStore, StoreBusy
+from fourfold.index import segment_files, text_index
+from fourfold.index.log_tail import Change
+from fourfold.index.segment_files import Damaged
+from fourfold.index.text_index import ItemTerms, TextState, item_terms
+from fourfold.index.vector_index import VectorState
+from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, mend, recount, within_limits
+from fourfold.storage.sql.namespaces import queues
 from fourfold.storage.sql.rows import load_all, read_items
-from fourfold.storage.sqlite import check, health, namespaces, repair
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.folder import back_up, old_copies
 from fourfold.storage.sqlite.indexes import Indexes
-from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
-from fourfold.storage.sqlite.transaction import Lookup, SqliteTransaction, catch_up, is_behind, is_long
+from fourfold.storage.sqlite.namespaces import (
+    SqliteSourceSnapshot,
+    all_ids,
+    all_namespaces,
+    find_namespace,
+    flawed_windows,
+    last_change,
+    log_changes,
+    prune_changes,
+    read_namespace,
+    read_texts,
+    read_vectors,
+)
+from fourfold.storage.sqlite.publishing import NoChildProcess, Publisher, link_in_child
+from fourfold.storage.sqlite.transaction import Lookup, SqliteTransaction, catch_up, is_behind, is_long, store_records
 from fourfold.storage.values import Pace
+
+_CHUNK = 2000
+
+COUNTERS: tuple[Counted, ...] = (
+    *SHARED_COUNTERS,
+    ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
+    (
+        "namespaces",
+        "windows",
+        "SELECT coalesce(sum(length(spans) / 8 - 1), 0) FROM vectors JOIN items ON items.id = item "
+        "WHERE ns = namespaces.id",
+    ),
+    ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
+    ("nodes", "mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
+)
+MISSHAPEN = (
+    "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
+    "WHERE dimension IS NULL OR length(vector) <> dimension * 4 * coalesce(length(spans) / 8, 1)"
+)
+
+
+def check_store(database: Database, indexes: Indexes) -> list[str]:
+    """Problems, a line each."""
+    with database.read() as db:
+        problems = [f"database: {line}" for line in broken(db)]
+        if problems:  # what is read from such a file says nothing
+            return problems
+        problems += sorted(
+            {f"{table}: a row refers to a missing row" for table, *_ in db.rows("PRAGMA foreign_key_check")}
+        )
+        records = () if problems else store_records(db)  # orphans may be unreadable as records
+        problems += check_counters(db, COUNTERS, MISSHAPEN, records)
+        spaces = [(ns.id, ns.name, ns.space) for ns in all_namespaces(db)]
+    for ns, name, space in spaces:
+        if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
+            continue  # named above; there can be no index of such vectors
+        published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
+        with database.read() as db:
+            if read_namespace(db, ns).space == space:  # otherwise another process has just begun to renew all vectors
+                states = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
+                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, *states)]
+    return problems
+
+
+def broken(db: Connection) -> list[str]:
+    try:
+        return [line for (line,) in db.rows("PRAGMA integrity_check") if line != "ok"]
+    except apsw.CorruptError as error:  # too broken even to be looked through
+        return [str(error)]
+
+
+def _differences(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:
+    try:
+        return list(_drift(db, ns, texts, nearness))
+    except Damaged as error:
+        return [f"its index was damaged while it was read ({error})"]
+
+
+def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
+    """Where indexes differ from the rows."""
+    for name, state in (("keyword", texts), ("vector", nearness)):
+        if state is not None and state.segment.damage:
+            yield f"its {name} index is damaged ({state.segment.damage})"
+    stored = all_ids(db, ns)
+    german: Counter[str] = Counter()
+    parts = _chunks(stored)
+    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(read_texts(db, part))))
+    yield from _differing("keyword", texts, stored, wrong)
+    yield from _wrong_words(texts, german)
+    if nearness is not None:
+        embedded = [item for (item,) in db.rows(_EMBEDDED, ns)]
+        wrong = sum(_wrong_vectors(db, nearness, part) for part in _chunks(embedded))
+        yield from _differing("vector", nearness, embedded, wrong)
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), _CHUNK):
+        yield ids[start : start + _CHUNK]
+
+
+_EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
+
+
+def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
+    found = {int(item) for part in (state.published, state.tail) for item in part.ids[part.live]}
+    missing, surplus = len(set(stored) - found), len(found.difference(stored))
+    if missing or surplus:
+        yield f"its {name} index lacks {missing} items and has {surplus} too many"
+    if wrong:
+        yield f"its {name} index has wrong contents for {wrong} items"
+
+
+def _wrong_texts(german: Counter[str], state: TextState, item: ItemTerms) -> bool:
+    """Whether the columns have other terms for an item, or another language. Counts the items with each German term."""
+    is_german, wrong = item.language == "de", False
+    german.update(set(item.german_terms))
+    for documents in (state.published, state.tail):
+        for row in documents.find(np.array([item.id], np.int64)).tolist():
+            end = documents.ends[row]
+            wrong |= not np.array_equal(documents.terms[end - documents.lengths[row] : end], item.hashes)
+            if documents is state.published:
+                wrong |= bool(state.segment.is_german[row]) != is_german
+    return wrong
+
+
+def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
+    """Problems by which words would not be found: postings of other terms than the rows have, or other German words."""
+    texts = state.published
+    if texts.postings is not None and not text_index.postings_agree(texts.postings, texts.terms, texts.ends):
+        yield "its keyword index has postings of other terms than its rows"
+    known = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
+    known.update(term for terms in state.german.values() for term in set(terms))
+    if known != german:
+        yield "its keyword index has other German words than the texts"
+
+
+def _wrong_vectors(db: Connection, state: VectorState, ids: Sequence[int]) -> int:
+    """Items of which an index holds other vectors than the rows, or another number of them."""
+    stored, matrix = read_vectors(db, ids, state.tail.dimension)
+    known = np.unique(stored)
+    parts = [(part, part.find(known)) for part in (state.published, state.tail)]
+    held = np.concatenate([part.ids[found] for part, found in parts])
+    order = np.argsort(held, kind="stable")
+    held, content = held[order], np.concatenate([part.matrix[found] for part, found in parts])[order]
+    counts = np.searchsorted(held, known, "right") - np.searchsorted(held, known)
+    expected = np.searchsorted(stored, known, "right") - np.searchsorted(stored, known)
+    same = known[counts == expected]
+    differ = (content[np.isin(held, same)] != matrix[np.isin(stored, same)]).any(axis=1)
+    miscounted = int(((counts != expected) & (counts > 0)).sum())  # an item without any is reported as missing
+    return miscounted + len(np.unique(stored[np.isin(stored, same)][differ]))
+
+
+_RETRY_SECONDS = 0.2
+
+
+def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False) -> list[str]:
+    """Rebuilds from the rows, and lists what was wrong. `purge`: also removes older index files."""
+    _mend_file(database)
+    done: list[str] = []
+    with database.write() as db:
+        done += _without_orphans(db)
+        done += recount(db, COUNTERS, MISSHAPEN, flawed_windows(db))
+        namespaces = db.rows("SELECT id, name FROM namespaces")
+        for ns, _ in namespaces:
+            _begin_log(db, ns)
+    for ns, name in namespaces:
+        _publish(publisher, ns, purge=purge)
+        done.append(f"namespace {name}: indexes rebuilt")
+    return done
+
+
+def _mend_file(database: Database) -> None:
+    """Rebuilds the indexes of the database itself; damaged rows need a backup."""
+    with database.read() as db:
+        if not broken(db):
+            return
+    with database.write() as db:
+        with suppress(apsw.Error):
+            db.execute("REINDEX")
+        left = broken(db)
+        if left:
+            raise DamagedStore(
+                f"the database itself is damaged: {left[0]}",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
+            )
+
+
+def _without_orphans(db: Connection) -> list[str]:
+    """Removes rows that refer to missing rows; rows that lost their namespace get one."""
+    lost = {table for table, *_ in db.rows("PRAGMA foreign_key_check")}
+    for table in ("items", "raw", "nodes", "tags"):
+        db.execute(
+            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "  # noqa: S608  (our own clauses)
+            "WHERE ns NOT IN (SELECT id FROM namespaces)"
+        )
+    for _ in range(len(lost) + 1):  # what goes may leave others behind
+        for table, _, parent, _ in db.rows("PRAGMA foreign_key_check"):
+            for _, _, target, column, *_ in db.rows(f"PRAGMA foreign_key_list({table})"):
+                if target == parent:
+                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
+    return [f"repaired: {table} had rows that refer to missing rows" for table in sorted(lost)]
+
+
+def _begin_log(db: Connection, ns: int) -> None:
+    """Two entries, and none before them: every process has to open the indexes again."""
+    log_changes(db, ns, [(0, Change.LABELS)])
+    last = last_change(db, ns)
+    log_changes(db, ns, [(0, Change.LABELS)])
+    prune_changes(db, ns, last)
+
+
+def _publish(publisher: Publisher, ns: int, *, purge: bool) -> None:
+    """Rebuilds the indexes from the rows; waits while another process publishes or embeds."""
+    deadline = time.monotonic() + LEASE_SECONDS
+    while True:
+        if publisher.publish(ns, rebuild=True, purge=purge):
+            return
+        if time.monotonic() > deadline:
+            raise StoreBusy(
+                "another process has been working on the indexes for too long", "Close other clients, and repair again"
+            )
+        time.sleep(_RETRY_SECONDS)
+
+
+def purge_files(database: Database, folder: Path) -> list[str]:
+    """After a repair: nothing that was forgotten is left in any file of the store. Backups elsewhere stay."""
+    with database.write() as db:
+        db.execute("DELETE FROM tags WHERE uses = 0")
+    database.vacuum()
+    copies = old_copies(folder)
+    for path in copies:
+        path.unlink()
+    segment_files.sync_folder(folder)
+    removed = [f"removed {path.name}, which held what was stored then" for path in copies]
+    return ["forgotten text removed from the database, its log and the indexes", *removed]
 
 
 class SqliteMaintenance:
@@ -39,7 +283,7 @@ class SqliteMaintenance:
 
     def queues(self, replaced: Sequence[str] = ()) -> list[str]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return queue.queues(db, replaced)
+            return queues(db, replaced)
 
     @contextmanager
     def lease(self, namespace: str | None) -> Generator[bool]:
@@ -80,18 +324,18 @@ class SqliteMaintenance:
 
     def check(self) -> list[str]:
         with scheduling.in_bulk():
-            return check.check(self._db, self._indexes)
+            return check_store(self._db, self._indexes)
 
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._publisher.turn():
-            done = repair.repair(self._db, self._publisher, purge=purge)
+            done = repair_rows(self._db, self._publisher, purge=purge)
         with self._db.read() as db:
             broken = {name: _breaking_limits(db, ns) for name, ns in db.rows("SELECT name, id FROM namespaces")}
         for namespace, ids in broken.items():
             done += self._bring_within_limits(namespace, ids) if ids else []
         if purge:
             with self._publisher.turn():
-                done += repair.purge(self._db, self._folder)
+                done += purge_files(self._db, self._folder)
         return done
 
     def _bring_within_limits(self, namespace: str, ids: Sequence[int]) -> list[str]:
@@ -100,11 +344,11 @@ class SqliteMaintenance:
 
     def backup(self, target: Path) -> None:
         with self._db.read() as db:
-            health.backup(db, target)
+            back_up(db, target)
 
     def _number(self, namespace: str) -> int | None:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return namespaces.find(db, namespace).id or None
+            return find_namespace(db, namespace).id or None
 
 
 def _breaking_limits(db: Connection, ns: int) -> list[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import apsw
@@ -26,22 +28,64 @@ from fourfold.model import NO_FILTERS, Filters, Space
 from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
-from fourfold.storage.sql import files, queue
-from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.namespaces import pending_texts
+from fourfold.storage.sql.origins import RawRecords, file_states
 from fourfold.storage.sql.reading import GraphReader, ItemReader
-from fourfold.storage.sqlite import connections, namespaces, vectors
-from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Deadline
+from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.indexes import Indexes
+from fourfold.storage.sqlite.links import (
+    LinkCache,
+    carried_tags,
+    item_links,
+    node_links,
+    tag_counts,
+    tag_uses,
+    uses_of_tags,
+)
+from fourfold.storage.sqlite.namespaces import namespace_languages, nearest_parts, stored_vectors
 from fourfold.storage.values import FileRow, Hidden, PendingText, Size, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
-from fourfold.threads import Task
+from fourfold.threads import Task, Workers
 
 if TYPE_CHECKING:
     from fourfold.index.link_state import LinkState
     from fourfold.index.rows import Ints
     from fourfold.model import Vector
+
+    pass
+
+_VECTOR_THREADS = 4
+_CACHED_FILTERS = 16
+
+
+class Caches:
+    """Indexes, threads for vector search, and values that hold until a change."""
+
+    def __init__(self, database: Database, indexes: Indexes) -> None:
+        self.database = database
+        self.indexes = indexes
+        self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
+        self.links = LinkCache(database, indexes.tuning)
+        self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
+        """By namespace, with the change as of which they were read."""
+        self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}
+        self._allowed: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
+        self._filtering = [Lock() for _ in range(_CACHED_FILTERS)]
+
+    def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
+        """The ids that pass, cached until the namespace changes."""
+        name = f"{at.ns} {filters!r}"
+        with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
+            known = self._allowed.get(name)
+            if known is None or known[0] != at.last_change:
+                known = (at.last_change, np.array(at.rows.ids(filters), np.int64))
+                self._allowed[name] = known
+                while len(self._allowed) > _CACHED_FILTERS:
+                    self._allowed.popitem(last=False)
+            return known[1]
+
 
 _SQL = (
     "SELECT name, id, items, vectors, windows, fingerprint, dimension, "
@@ -91,16 +135,16 @@ class SqliteSnapshot:
         return RawRecords(self.db, self.namespace, self.ns)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
-        return files.states(self.db, self.ns, prefix)
+        return file_states(self.db, self.ns, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return queue.pending(self.db, self.ns, limit, among)
+        return pending_texts(self.db, self.ns, limit, among)
 
     def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
-        return vectors.nearest_parts(self.db, self.ns, query, ids) if self.size.windows else {}
+        return nearest_parts(self.db, self.ns, query, ids) if self.size.windows else {}
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        known = {} if self.space is None else vectors.stored(self.db, self.space.dimension, ids)
+        known = {} if self.space is None else stored_vectors(self.db, self.space.dimension, ids)
         return {item: vector for item, vector in known.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:
@@ -113,7 +157,7 @@ class SqliteSnapshot:
         """With the number of their items, the commonest first."""
         known = self.caches.languages.get(self.ns)
         if known is None or known[0] != self.last_change:
-            known = self.caches.languages[self.ns] = (self.last_change, namespaces.languages(self.db, self.ns))
+            known = self.caches.languages[self.ns] = (self.last_change, namespace_languages(self.db, self.ns))
         return known[1]
 
     @property
@@ -269,11 +313,11 @@ class SqliteGraph(GraphReader):
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         links = self._at.links
-        found = connections.node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
+        found = node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
         return self._at.passing(filters, found)
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
-        return self._at.passing(filters, connections.item_links(self._at.db, self._at.ns, ids))
+        return self._at.passing(filters, item_links(self._at.db, self._at.ns, ids))
 
     def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
         links = self._at.links
@@ -290,7 +334,7 @@ class SqliteTags:
         at = self._at
         known = at.caches.tag_counts.get(at.ns)
         if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
-            counts = connections.tag_counts(at.db, at.ns, hidden=at.hidden.superseded)
+            counts = tag_counts(at.db, at.ns, hidden=at.hidden.superseded)
             known = at.caches.tag_counts[at.ns] = (at.last_change, time.monotonic(), counts)
         return known[2]
 
@@ -298,11 +342,11 @@ class SqliteTags:
         at, links = self._at, self._at.links
         if links is not None:
             return list(map(TagUse._make, links.tag_uses(candidates, at.allowed(filters), limit)))
-        return connections.uses(at.db, at.ns, candidates, filters, limit)
+        return tag_uses(at.db, at.ns, candidates, filters, limit)
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        shared = selective_tags(connections.carried(self._at.db, self._at.ns, ids))
-        return self._at.passing(filters, connections.tagged(self._at.db, self._at.ns, shared))
+        shared = selective_tags(carried_tags(self._at.db, self._at.ns, ids))
+        return self._at.passing(filters, uses_of_tags(self._at.db, self._at.ns, shared))
 
     def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
         links = self._at.links

@@ -17,16 +17,21 @@ from fourfold.errors import StoreBusy, TimedOut
 from fourfold.index import text_index
 from fourfold.model import Json
 from fourfold.storage.sql.linking import Linker, name_terms
-from fourfold.storage.sqlite import changes, health
-from fourfold.storage.sqlite import folder as folders
-from fourfold.storage.sqlite.caches import Caches
-from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.database import DEFAULT, Database, Deadline, Tuning
+from fourfold.storage.sqlite.folder import (
+    DATABASE,
+    INDEX,
+    prepare_folder,
+    require_content,
+    require_store,
+    store_identity,
+    store_status,
+)
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.maintenance import SqliteMaintenance
-from fourfold.storage.sqlite.portable import SqlitePortable
-from fourfold.storage.sqlite.snapshot import SqliteSnapshot
-from fourfold.storage.sqlite.transaction import SqliteTransaction
-from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
+from fourfold.storage.sqlite.namespaces import all_ids, last_change
+from fourfold.storage.sqlite.snapshot import Caches, SqliteSnapshot
+from fourfold.storage.sqlite.transaction import SqlitePortable, SqliteTransaction
 
 _TEMPORARY: Final = Tuning(durable=False)
 
@@ -39,17 +44,17 @@ class SqliteStore:
 
     def __init__(self, folder: Path, *, create: bool = True, tuning: Tuning = DEFAULT) -> None:
         if not create:
-            folders.require(folder)
-        folders.prepare(folder)
+            require_store(folder)
+        prepare_folder(folder)
         self.folder = folder
         self._tuning = tuning
-        self._db = Database(folder / folders.DATABASE, tuning)
+        self._db = Database(folder / DATABASE, tuning)
         try:
-            folders.require_content(folder, self._db)
+            require_content(folder, self._db)
         except BaseException:
             self._db.close()
             raise
-        self._indexes = Indexes(folder / folders.INDEX, folders.identity(self._db), self._db, tuning)
+        self._indexes = Indexes(folder / INDEX, store_identity(self._db), self._db, tuning)
         self._caches = Caches(self._db, self._indexes)
         self._linkers: dict[int, Linker] = {}
         self._writing = threading.Lock()
@@ -74,7 +79,7 @@ class SqliteStore:
                     yield tx
                     tx.store()
                     if tx.items_put >= self._tuning.bulk_items:
-                        hidden = HiddenChanges(tx.ns.id, tx.first_change, changes.last_change(db, tx.ns.id))
+                        hidden = HiddenChanges(tx.ns.id, tx.first_change, last_change(db, tx.ns.id))
                         self._indexes.hide(hidden)
                 self._indexes.fold_in()
             except BaseException:
@@ -99,7 +104,7 @@ class SqliteStore:
                 return []
             groups = name_terms(name, tuple(at.languages))
             if not groups:
-                return changes.all_ids(db, at.ns)
+                return all_ids(db, at.ns)
             try:
                 return self._indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
             except IndexOpening:
@@ -111,7 +116,7 @@ class SqliteStore:
 
     def status(self) -> dict[str, Json]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            facts = health.status(db, self.folder, self._indexes.publisher.unpublished)
+            facts = store_status(db, self.folder, self._indexes.publisher.unpublished)
         with self.maintenance.lease(None) as free:
             return {**facts, "embedding_worker": not free}
 

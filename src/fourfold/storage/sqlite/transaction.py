@@ -1,21 +1,37 @@
-"""One write to one namespace of the embedded store: what differs from `storage.sql`."""
+"""One write to one namespace of the embedded store, and its export and import: what differs from `storage.sql`."""
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fourfold.storage.sql import graph, linking
+from fourfold.errors import RequestError, StoreReplaced
+from fourfold.storage.sql import graph, linking, portable
 from fourfold.storage.sql.items import ItemTable
 from fourfold.storage.sql.linking import PER_LOOKUP, Linked, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace
+from fourfold.storage.sql.portable import SqlPortable
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
-from fourfold.storage.sqlite import changes, namespaces, vectors
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, unchecked
+from fourfold.storage.sqlite.folder import DATABASE, INDEX, old_copies
+from fourfold.storage.sqlite.namespaces import (
+    create_namespace,
+    drop_vectors,
+    find_namespace,
+    insert_vectors,
+    last_change,
+    read_namespace,
+    store_namespace,
+    stored_vectors,
+)
+from fourfold.storage.values import Record
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
@@ -28,13 +44,13 @@ _MANY_ITEMS = 100
 
 class SqliteItems(ItemTable[Connection, Namespace]):
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
-        return vectors.stored(self.db, self.ns.dimension, items)
+        return stored_vectors(self.db, self.ns.dimension, items)
 
     def _drop_vectors(self, items: Sequence[int]) -> None:
-        vectors.drop(self.db, self.ns, items)
+        drop_vectors(self.db, self.ns, items)
 
     def _insert_vectors(self, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-        vectors.insert(self.db, self.ns, given)
+        insert_vectors(self.db, self.ns, given)
 
     def _insert(self, fresh: Sequence[Row]) -> None:
         if len(fresh) < _MANY_ITEMS:
@@ -97,14 +113,14 @@ def catch_up(database: Database, ns: int, lookup: Lookup = no_lookup) -> None:
     @contextmanager
     def reading() -> Generator[SqliteLinkRows]:
         with database.read() as db:
-            yield SqliteLinkRows(db, namespaces.read(db, ns), lookup)
+            yield SqliteLinkRows(db, read_namespace(db, ns), lookup)
 
     @contextmanager
     def writing() -> Generator[SqliteLinkRows]:
         with database.write() as db:
-            row = namespaces.read(db, ns)
+            row = read_namespace(db, ns)
             yield SqliteLinkRows(db, row, lookup)
-            namespaces.store(db, row)
+            store_namespace(db, row)
 
     linking.catch_up(reading, writing, lambda name: lookup(ns, name))
 
@@ -128,19 +144,19 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
     def __init__(
         self, db: Connection, namespace: str, linkers: dict[int, Linker], may_mention: Lookup = no_lookup
     ) -> None:
-        super().__init__(db, namespaces.find(db, namespace), linkers)
+        super().__init__(db, find_namespace(db, namespace), linkers)
         self._may_mention = may_mention
-        self.first_change = changes.last_change(db, self.ns.id)
+        self.first_change = last_change(db, self.ns.id)
         """The last change before this transaction."""
         self._linked_items: set[int] = set()
         """Items whose texts this transaction wrote: the indexes do not know them."""
 
     def _create(self) -> Namespace:
-        return namespaces.create(self.db, self.ns.name)
+        return create_namespace(self.db, self.ns.name)
 
     def store(self) -> None:
         if self.ns.exists:
-            namespaces.store(self.db, self.ns)
+            store_namespace(self.db, self.ns)
 
     @property
     def table(self) -> SqliteItems:
@@ -160,3 +176,52 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
         if committed is None or len(self._linked_items) > MOST_LINKED_ITEMS:
             return None
         return sorted(self._linked_items.union(committed))
+
+
+# ---------------------------------------------------------------- export and import
+
+
+def store_records(db: Connection, namespace: str | None = None) -> Iterator[Record]:
+    """All records, or those of one namespace, in an order that depends on the content alone."""
+    return portable.export_records(db, namespace, stored_vectors)
+
+
+class SqlitePortable(SqlPortable[Connection]):
+    def __init__(
+        self, folder: Path, database: Database, writing: threading.Lock, catch_up: Callable[[int], None]
+    ) -> None:
+        """`catch_up`: completes the links of a namespace (by its number), which an export contains."""
+        super().__init__(writing)
+        self._folder = folder
+        self._db = database
+        self._catch_up = catch_up
+
+    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
+        with self._db.read() as db:
+            namespaces = db.rows("SELECT id, name FROM namespaces ORDER BY name")
+        for ns, name in namespaces:
+            if namespace in (None, name):
+                self._catch_up(ns)
+        with self._db.read() as db:
+            for record in store_records(db, namespace):
+                write(record)
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        return self._db.write()
+
+    def _transaction(self, tx: Connection, namespace: str) -> SqliteTransaction:
+        return SqliteTransaction(tx, namespace, {})
+
+    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        """Deletes the files of the store while no other process can write to it.
+
+        Processes that have it open get a StoreReplaced with their next call: nothing is confirmed and lost.
+        """
+        with self._turn, suppress(StoreReplaced), self._db.write() as db:
+            if not is_copied(store_records(db)):
+                raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
+            for file in (*self._folder.glob(f"{DATABASE}*"), *old_copies(self._folder)):
+                file.unlink(missing_ok=True)
+        shutil.rmtree(self._folder / INDEX, ignore_errors=True)
+        with suppress(OSError):
+            self._folder.rmdir()

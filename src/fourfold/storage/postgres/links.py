@@ -15,14 +15,14 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Filters
 from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.postgres.sql import Db, together
+from fourfold.storage.postgres.connection import Connection, together
 from fourfold.storage.sql.dialect import possible, sendable
-from fourfold.storage.sql.filters import where
-from fourfold.storage.sql.reading import GraphReader
+from fourfold.storage.sql.reading import GraphReader, where
 from fourfold.storage.values import TagUse
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
 
 Items = list[int]
 """The items of a node; for a hub, one more than the limit."""
@@ -64,7 +64,7 @@ _AROUND_NODES = [
 _EDGES_OF_NODES = _edges(_NODES)
 
 
-def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
+def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
     owning, mentioned, edges = together(db, [(sql, list(nodes)) for sql in (*_AROUND_NODES, _EDGES_OF_NODES)])
     own = [Link(node, item, "own", 1.0, len(items)) for node, *_, items in owning for item in _few(items)]
@@ -89,7 +89,7 @@ _NAMED = (
 _EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")  # noqa: S608  (constants)
 
 
-def item_links(db: Db, ns: int, items: Sequence[int]) -> list[Link]:
+def item_links(db: Connection, ns: int, items: Sequence[int]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     wanted = possible(items)
     owned, named, edges = together(db, [(sql, ns, wanted) for sql in (_OWNED, _NAMED, _EDGES_OF_ITEMS)])

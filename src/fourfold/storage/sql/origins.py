@@ -1,13 +1,17 @@
-"""Rows of files and of their chunks. Every function runs inside its caller's transaction."""
+"""What items come from: indexed files with their chunks, and raw records."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
-from fourfold.model import NewItem
-from fourfold.storage.sql.dialect import LAST_TEXT, Db, sendable
-from fourfold.storage.values import FileRow, FileState, FileUpdate
+from fourfold.model import Json, NewItem, Page, RawRecord
+from fourfold.storage.codec import dumps, micros, moment
+from fourfold.storage.sql.dialect import LAST_TEXT, Db, possible, sendable
+from fourfold.storage.sql.rows import new_ids
+from fourfold.storage.values import SHOWN_ITEMS, FileRow, FileState, FileUpdate, NewRaw, no_raw, still_a_source
 from fourfold.text.fold import fold
 
 _OF_FILE = "WHERE ns = ? AND path = ? AND key IS NULL"
@@ -20,14 +24,14 @@ Old = tuple[int, str, str]
 # ---------------------------------------------------------------- chunks
 
 
-def renumber(db: Db, ns: int, file: FileUpdate) -> list[int]:
+def renumber_chunks(db: Db, ns: int, file: FileUpdate) -> list[int]:
     """Gives the stored chunks of a file their new path and numbers; returns the chunks that are no longer needed.
 
     New chunks are matched to stored ones, so that an edit in one place leaves all other items as they are.
     """
     path, source, gone = file.state.path, file.moved_from, list[int]()
     if source is not None:
-        forget_states(db, ns, [source])
+        forget_file_states(db, ns, [source])
         if _chunks(db, ns, path):
             gone = [item for item, *_ in _chunks(db, ns, source)]
         else:
@@ -88,7 +92,7 @@ def _matched(
 # ---------------------------------------------------------------- states
 
 
-def put_states(db: Db, ns: int, states: Sequence[FileState]) -> None:
+def put_file_states(db: Db, ns: int, states: Sequence[FileState]) -> None:
     db.run_many(
         f"INSERT INTO files (ns, name, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ns, path) "  # noqa: S608  (constants)
         "DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns, digest = excluded.digest, "
@@ -97,12 +101,73 @@ def put_states(db: Db, ns: int, states: Sequence[FileState]) -> None:
     )
 
 
-def forget_states(db: Db, ns: int, paths: Sequence[str]) -> None:
+def forget_file_states(db: Db, ns: int, paths: Sequence[str]) -> None:
     db.run(f"DELETE FROM files WHERE ns = ? AND path {db.any_text}", ns, db.texts(paths))  # noqa: S608  (constants)
 
 
-def states(db: Db, ns: int, prefix: str) -> dict[str, FileRow]:
+def file_states(db: Db, ns: int, prefix: str) -> dict[str, FileRow]:
     if not sendable([prefix]):
         return {}
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"  # noqa: S608  (constants)
     return {row[0]: row for row in db.rows(sql, ns, prefix, prefix + LAST_TEXT)}
+
+
+# ---------------------------------------------------------------- raw records
+
+
+class RawRecords:
+    """Those of one namespace, inside a transaction or a snapshot."""
+
+    def __init__(self, db: Db, namespace: str, ns: int) -> None:
+        self._db = db
+        self._namespace = namespace
+        self._ns = ns
+
+    def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
+        """In the order of their ids."""
+        sql = (
+            "SELECT id, content, speaker, session_id, metadata, created_at, source FROM raw "  # noqa: S608  (constants)
+            f"WHERE +ns = ? AND id {self._db.any_id} ORDER BY id"  # +: SQLite looks up the ids, not the namespace
+        )
+        return {
+            id: RawRecord(id, self._namespace, content, speaker, session, json.loads(metadata), moment(created), source)
+            for id, content, speaker, session, metadata, created, source in self._db.rows(
+                sql, self._ns, self._db.ids(ids)
+            )
+        }
+
+    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
+        condition, bindings = "FROM raw WHERE ns = ?", list[Any]([self._ns])
+        for name, wanted in (("session_id", session_id), ("speaker", speaker)):
+            if wanted is not None:
+                condition += f" AND {name} = ?"
+                bindings.append(wanted)
+        sql = f"SELECT id {condition} ORDER BY id DESC LIMIT ? OFFSET ?"
+        ids = self._db.column(sql, *bindings, limit, offset)
+        found = self.get(ids)
+        total = self._db.value(f"SELECT count(*) {condition}", *bindings)
+        return Page((found[id] for id in ids), total, offset)
+
+    def add(self, record: NewRaw) -> RawRecord:
+        (id,) = new_ids(self._db, self._ns, "raw", 1)
+        *spoken, metadata, created, source = record
+        sql = "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        self._db.run(sql, id, self._ns, *spoken, dumps(dict(metadata)), micros(created), source)
+        return self.get([id])[id]
+
+    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+        sql = "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?"
+        self._db.run(sql, content, dumps(dict(metadata)), self._ns, id)
+
+    def forget(self, ids: Sequence[int], *, force: bool) -> int:
+        wanted = list(dict.fromkeys(ids))
+        for id in wanted:
+            if not possible([id]) or not self._db.rows("SELECT 1 FROM raw WHERE ns = ? AND id = ?", self._ns, id):
+                raise no_raw(id)
+            if force:
+                self._db.run("DELETE FROM sources WHERE raw = ?", id)
+            sql = "SELECT DISTINCT item FROM sources WHERE raw = ? ORDER BY item LIMIT ?"
+            if users := self._db.column(sql, id, SHOWN_ITEMS + 1):
+                raise still_a_source(id, users)
+            self._db.run("DELETE FROM raw WHERE id = ?", id)
+        return len(wanted)

@@ -1,0 +1,459 @@
+"""Links and tags of the embedded store: read from the tables, or from columns in memory.
+
+Columns are built in a background thread after a few searches, from one snapshot. A search folds what changed since into
+their tail, so it sees what the tables hold; a search for which there are no columns reads the tables, and never waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fourfold import limits, scheduling
+from fourfold.index.link_state import ItemLinks, LinkRows, LinkState, NodeLinks, TagLinks
+from fourfold.index.log_tail import Change
+from fourfold.limits import WALK_EDGES
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.ranking.connections import MOST_TAGS, rarity
+from fourfold.retrieval import Link
+from fourfold.storage.sql.reading import where
+from fourfold.storage.sqlite.connection import Connection
+from fourfold.storage.sqlite.database import Database, Tuning
+from fourfold.storage.sqlite.namespaces import last_change, pruned_until
+from fourfold.storage.values import TagUse
+from fourfold.threads import Task, Workers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.storage.sqlite.snapshot import SqliteSnapshot
+
+
+_Row = tuple[int, int, int]
+_Edge = tuple[int, int, float, int, int]
+
+
+def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
+    """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
+    scope = _Scope(db)
+    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
+    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
+    return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
+
+
+def item_links(db: Connection, ns: int, items: Sequence[int]) -> list[Link]:
+    """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
+    scope = _Scope(db)
+    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(ns, items))
+    mentioning = (Link(item, by, "mentioned-by", 1.0, degree) for item, by, degree in scope.mentioners_of(ns, items))
+    found = (*mentions, *mentioning, *_over_edges(scope, scope.nodes_of(ns, items)))
+    return [link for link in found if link.source != link.item]
+
+
+def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
+    """`starts`: (what the links start from, its node, the node's degree)."""
+    degree = {node: degree for _, node, degree in starts if degree}
+    if not degree:
+        return []
+    edges = scope.edges(degree)
+    targets: dict[int, list[int]] = {}
+    for node, item, _ in scope.own({target for _, target, *_ in edges}):
+        targets.setdefault(node, []).append(item)
+    sources: dict[int, list[int]] = {}
+    for source, node, _ in starts:
+        sources.setdefault(node, []).append(source)
+    return [
+        Link(source, item, "edge", weight, degree[node] * others * holders)
+        for node, target, weight, others, holders in edges
+        for item in targets.get(target, ())
+        for source in sources[node]
+    ]
+
+
+def heaviest_edges(db: Connection, degrees: Mapping[int, int]) -> list[tuple[int, int, float]]:
+    """(node, neighbour, weight) of the edges of each node, in both directions; of a hub, the heaviest."""
+    return [(near, far, weight) for near, far, weight, *_ in _Scope(db).heaviest_of_each(degrees)]
+
+
+class _Scope:
+    """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    def own(self, nodes: Iterable[int]) -> list[_Row]:
+        """(node, item, items of the node): the items whose title or heading a node is."""
+        return self._of_nodes("node_items", "holders", nodes)
+
+    def mentioning(self, nodes: Iterable[int]) -> list[_Row]:
+        """(node, item, mentions of the node): the items whose text names a node."""
+        return self._of_nodes("mentions", "mentioned", nodes)
+
+    def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
+        sql = (
+            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
+            f"WHERE nodes.id {{0}} AND {count} <= {limits.HUB} ORDER BY 1, 2"
+        )
+        return _of_keys(self._db, sql, nodes)
+
+    def nodes_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """(item, node, degree of the node): what items have as title or heading."""
+        sql = (
+            "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node "
+            "WHERE +nodes.ns = ? AND item {0}"
+        )
+        return _of_keys(self._db, sql, items, ns)
+
+    def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """(item, item, ways over the node between them): from what names something to the items that it names."""
+        return self._over_mentions("mentions", "node_items", f"AND holders <= {limits.HUB}", ns, items)
+
+    def mentioners_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """The other way round."""
+        return self._over_mentions("node_items", "mentions", "", ns, items)
+
+    def _over_mentions(self, start: str, end: str, condition: str, ns: int, items: Iterable[int]) -> list[_Row]:
+        sql = (
+            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
+            f"CROSS JOIN {end} AS b ON b.node = a.node "
+            f"WHERE +nodes.ns = ? AND a.item {{0}} AND mentioned <= {limits.HUB} {condition}"
+        )
+        return _of_keys(self._db, sql, items, ns)
+
+    def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
+        return _of_keys(self._db, "SELECT id, degree FROM nodes WHERE id {0}", nodes)
+
+    def edges(self, degrees: Mapping[int, int]) -> list[_Edge]:
+        """(node, neighbour, weight, the neighbour's degree and items): each node's heaviest, and the heaviest of all.
+
+        In both directions.
+        """
+        return sorted(self.heaviest_of_each(degrees), key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
+
+    def heaviest_of_each(self, degrees: Mapping[int, int]) -> list[_Edge]:
+        """The edges of each node; of a hub, the heaviest."""
+        few = [node for node, degree in degrees.items() if 0 < degree <= limits.HUB]
+        found = [edge for sql in _EDGES_OF_NODES for edge in _of_keys(self._db, sql.format("{0}", ""), few)]
+        return [*found, *(edge for node in degrees if degrees[node] > limits.HUB for edge in self._heaviest(node))]
+
+    def _heaviest(self, node: int) -> list[_Edge]:
+        tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
+        found = [edge for sql in _EDGES_OF_NODES for edge in self._db.rows(sql.format("= ?", tail), node)]
+        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
+
+
+_EDGES_OF_NODES = tuple(
+    f"SELECT {near}, {far}, weight, degree, holders FROM edges CROSS JOIN nodes ON nodes.id = {far} "  # noqa: S608  (our own clauses)
+    f"WHERE {near} {{0}} {{1}}"
+    for near, far in (("source", "target"), ("target", "source"))
+)
+
+
+def _of_keys(db: Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
+    """`before`: what is bound before the keys."""
+    wanted = sorted(keys)
+    return db.rows(sql.format(db.any_id), *before, db.ids(wanted)) if wanted else []
+
+
+# ---------------------------------------------------------------- tags
+
+
+def tag_counts(db: Connection, ns: int, *, hidden: bool) -> dict[str, int]:
+    """Folded tag to the number of items that carry it; `hidden`: whether some of these are superseded."""
+    if hidden:
+        sql = (
+            "SELECT folded, count(*) FROM tags JOIN item_tags ON tag = tags.id JOIN items ON items.id = item "
+            "WHERE tags.ns = ? AND superseded_at IS NULL GROUP BY folded ORDER BY folded"
+        )
+        return dict(db.rows(sql, ns))
+    return dict(db.rows("SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
+
+
+def carried_tags(db: Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
+    """The tags of these items, folded, each with the number of items that carry it."""
+    sql = f"SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag WHERE item {db.any_id} AND ns = ?"  # noqa: S608  (constants)
+    return dict(db.rows(sql, db.ids(ids), ns))
+
+
+def tag_uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+    """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them.
+
+    SQLite adds up and cuts off: a tag that 20,000 items carry makes no 20,000 objects here.
+    """
+    sql = f"SELECT id, folded, uses FROM tags WHERE ns = ? AND folded {db.any_text} AND uses > 0"  # noqa: S608  (constants)
+    known = db.rows(sql, ns, db.texts(candidates)) if candidates else []
+    condition, bindings = ("", ()) if filters is NO_FILTERS else where(db, filters, ns)
+    source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
+    found: list[TagUse] = []
+    known = sorted(known, key=lambda row: row[2])[:MOST_TAGS]
+    if known:
+        weights = " ".join(f"WHEN {tag} THEN {rarity(count)!r}" for tag, _, count in known)
+        bits = " ".join(f"WHEN {tag} THEN {1 << place}" for place, (tag, *_) in enumerate(known))
+        sql = (
+            f"SELECT item, sum(CASE tag {bits} END) FROM {source} "  # noqa: S608  (numbers and our own clauses)
+            f"WHERE tag IN ({', '.join(str(tag) for tag, *_ in known)}){condition} "
+            f"GROUP BY item ORDER BY sum(CASE tag {weights} END) DESC, item LIMIT ?"
+        )
+        for item, carried in db.rows(sql, *bindings, limit):
+            found += (TagUse(item, tag, count) for place, (_, tag, count) in enumerate(known) if carried >> place & 1)
+    return sorted(found)
+
+
+def uses_of_tags(db: Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
+    """Every use of those of these folded strings that are tags."""
+    sql = (
+        "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "  # noqa: S608  (constants)
+        f"WHERE ns = ? AND folded {db.any_text}"
+    )
+    return sorted(map(TagUse._make, db.rows(sql, ns, db.texts(candidates)))) if candidates else []
+
+
+# ---------------------------------------------------------------- what changed since some change
+
+
+RELEVANT = Change.TEXT | Change.REMOVED | Change.LABELS | Change.NODE
+
+
+class Changed(NamedTuple):
+    items: list[int]
+    nodes: list[int]
+
+
+def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Changed | None:
+    """Items and nodes whose links or tags may have changed; None if that is not known, or if there are too many."""
+    if pruned_until(db, ns) > after:
+        return None
+    sql = (
+        "SELECT DISTINCT item, what & ? FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? "
+        "ORDER BY item LIMIT ?"
+    )
+    found = db.rows(sql, int(Change.NODE), ns, after, last, int(RELEVANT), most + 1)
+    if len(found) > most or any(not number for number, _ in found):
+        return None
+    return Changed([item for item, of_node in found if not of_node], [node for node, of_node in found if of_node])
+
+
+class SqliteLinkSource:
+    """Implements `fourfold.index.link_state.LinkSource` inside the transaction of `db`."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    def items(self, ids: Sequence[int]) -> dict[int, ItemLinks]:
+        own = self._grouped("SELECT item, node FROM node_items WHERE item {0}", ids)
+        said = self._grouped("SELECT item, node FROM mentions WHERE item {0}", ids)
+        tags = self._grouped("SELECT item, tag FROM item_tags WHERE item {0}", ids)
+        known = {*own, *said, *tags}
+        return {item: ItemLinks(own.get(item, ()), said.get(item, ()), tags.get(item, ())) for item in known}
+
+    def nodes(self, ids: Sequence[int]) -> dict[int, NodeLinks]:
+        sql = "SELECT id, holders, mentioned, degree FROM nodes WHERE id {0}"
+        counts: dict[int, tuple[int, int, int]] = {row[0]: row[1:] for row in self._rows(sql, ids)}
+        owned = [node for node, (holders, _, _) in counts.items() if holders <= limits.HUB]
+        spoken = [node for node, (_, mentioned, _) in counts.items() if mentioned <= limits.HUB]
+        owners = self._grouped("SELECT node, item FROM node_items WHERE node {0}", owned)
+        speakers = self._grouped("SELECT node, item FROM mentions WHERE node {0}", spoken)
+        names = self._grouped("SELECT node, folded FROM names WHERE node {0}", list(counts))
+        edges: dict[int, list[tuple[int, float]]] = {}
+        for near, far, weight in heaviest_edges(self._db, {node: degree for node, (*_, degree) in counts.items()}):
+            edges.setdefault(near, []).append((far, weight))
+        return {
+            node: NodeLinks(
+                *numbers,
+                owners=owners.get(node, ()),
+                speakers=speakers.get(node, ()),
+                neighbours=edges.get(node, ()),
+                names=[hash(name) for name in names.get(node, ())],
+            )
+            for node, numbers in counts.items()
+        }
+
+    def tags(self, ids: Sequence[int]) -> dict[int, TagLinks]:
+        known = self._rows("SELECT id, folded, uses FROM tags WHERE id {0}", ids)
+        few = [tag for tag, _, uses in known if uses <= limits.HUB]
+        users = self._grouped("SELECT tag, item FROM item_tags WHERE tag {0}", few)
+        return {tag: TagLinks(name, uses, users.get(tag, ())) for tag, name, uses in known}
+
+    def _grouped(self, sql: str, keys: Sequence[int]) -> dict[int, list[Any]]:
+        found: dict[int, list[Any]] = {}
+        for key, member in self._rows(sql, keys):
+            found.setdefault(key, []).append(member)
+        return found
+
+    def _rows(self, sql: str, keys: Sequence[int]) -> list[Any]:
+        return self._db.rows(sql.format(Connection.any_id), self._db.ids(keys)) if keys else []
+
+
+# ---------------------------------------------------------------- columns in memory, with a tail
+
+
+_BATCH_ROWS = 2000
+"""Rows that are read between two pauses for searches."""
+_NAMESPACES = 16
+"""Namespaces whose columns are kept."""
+_LONGEST_TAIL = 4
+"""Times the length at which columns are read again, up to which they are used meanwhile."""
+
+
+class _Closed(Exception):
+    """The store is being closed, so the build ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What this process knows about one namespace."""
+
+    change: int
+    """The last change that the state holds; without a state, the one at which the misses were counted."""
+    state: LinkState | None = None
+    misses: int = 0
+    """Searches at this change that had to read the tables."""
+    not_before: float = 0.0
+    """When the next build may start, on the monotonic clock."""
+
+
+class LinkCache:
+    def __init__(self, database: Database, tuning: Tuning) -> None:
+        self._database = database
+        self._tuning = tuning
+        self.known: dict[int, Known] = {}
+        """By namespace."""
+        self._changing = Lock()
+        self._building: Task[None] | None = None
+        self._builders = Workers(1, "fourfold-links")
+        self._closed = False
+
+    def state(self, at: SqliteSnapshot) -> LinkState | None:
+        """The columns as of the snapshot, if `known` has those of another change; None if there are none."""
+        with self._changing:
+            return self._followed(at, self.known.get(at.ns) or Known(at.last_change))
+
+    def _followed(self, at: SqliteSnapshot, known: Known) -> LinkState | None:
+        if known.state is not None and known.change <= at.last_change:
+            state = self._folded(at, known.state, known.change)
+            if state is not None:
+                self.known[at.ns] = replace(known, change=at.last_change, state=state)
+                if len(state.tail) > self._tuning.columns_tail:
+                    self._begin(at.ns, known)
+                return state
+        if known.change > at.last_change or not at.exists:
+            return None  # an older snapshot than that of another search
+        misses = known.misses + 1 if known.change == at.last_change else 1
+        self.known[at.ns] = Known(at.last_change, None, misses, known.not_before)
+        if misses >= self._tuning.columns_after_searches:
+            self._begin(at.ns, known)
+        return None
+
+    def _folded(self, at: SqliteSnapshot, state: LinkState, since: int) -> LinkState | None:
+        """The columns with the changes since; None if they have to be built again."""
+        if since == at.last_change:
+            return state  # another search was first
+        found = changed(at.db, at.ns, since, at.last_change, self._tuning.columns_fold_changes)
+        if found is None or len(state.tail) > _LONGEST_TAIL * self._tuning.columns_tail:
+            return None
+        if not found.items and not found.nodes:
+            return state
+        try:
+            return state.updated(SqliteLinkSource(at.db), *found)
+        except ValueError:  # rows that point nowhere, which `check` reports
+            return None
+
+    def _begin(self, ns: int, known: Known) -> None:
+        """Starts a build, unless one is running or has just ended."""
+        idle = self._building is None or self._building.done.is_set
+        if idle and time.monotonic() >= known.not_before:
+            self._building = self._builders.submit(partial(self._build, ns))
+
+    def _build(self, ns: int) -> None:
+        """In a background thread."""
+        began = time.monotonic()
+        change, state = 0, None
+        try:
+            with scheduling.in_bulk(), self._database.read() as db:
+                change = last_change(db, ns)
+                size = db.value(_SIZE, ns, ns) or 0
+                state = self._read(db, ns) if size <= self._tuning.max_column_rows else None
+        except (_Closed, ValueError):  # ValueError: rows that refer to missing rows, which `check` reports
+            pass
+        finally:
+            ended = time.monotonic()
+            with self._changing:
+                wait = (
+                    ended + (ended - began) * self._tuning.columns_pause
+                    if state is not None
+                    else ended + _RETRY_SECONDS
+                )
+                if len(self.known) > _NAMESPACES:
+                    self.known.clear()
+                self.known[ns] = Known(change, state, 0, wait)
+
+    def _read(self, db: Connection, ns: int) -> LinkState:
+        tags = db.rows("SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
+        place = {tag: number for number, (tag, _) in enumerate(tags)}
+        tagged = self._ints(db, _TAGGED, ns, 2)
+        tagged[0] = [place[tag] for tag in tagged[0].tolist()]
+        nodes = self._ints(db, "SELECT id, holders, mentioned, degree FROM nodes WHERE ns = ?", ns, 4)
+        edges = self._table(db, _EDGES, ns, np.float64, 3)
+        return LinkState(
+            LinkRows(
+                items=self._ints(db, "SELECT id FROM items WHERE ns = ?", ns, 1)[0],
+                nodes=nodes[0],
+                counts=nodes[1:],
+                names=self._names(db, ns),
+                owned=self._ints(db, _OF_NODES.format("node_items"), ns, 2),
+                mentions=self._ints(db, _OF_NODES.format("mentions"), ns, 2),
+                edges=edges[:2].astype(np.int64),
+                weights=edges[2],
+                tags=[folded for _, folded in tags],
+                tag_ids=[tag for tag, _ in tags],
+                tagged=tagged,
+            )
+        )
+
+    def _names(self, db: Connection, ns: int) -> NDArray[np.int64]:
+        sql = "SELECT folded, node FROM names WHERE ns = ?"
+        pairs = ((hash(name), node) for name, node in self._paced(db.execute(sql, (ns,))))
+        return np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2).T.copy()
+
+    def _ints(self, db: Connection, sql: str, ns: int, width: int) -> NDArray[np.int64]:
+        return self._table(db, sql, ns, np.int64, width)
+
+    def _table(self, db: Connection, sql: str, ns: int, kind: Any, width: int) -> NDArray[Any]:
+        """The columns of the rows."""
+        numbers = chain.from_iterable(self._paced(db.execute(sql, (ns,))))
+        return np.fromiter(numbers, kind).reshape(-1, width).T.copy()
+
+    def _paced(self, found: Iterator[Any]) -> Iterator[Any]:
+        while part := list(islice(found, _BATCH_ROWS)):
+            if self._closed:
+                raise _Closed
+            scheduling.give_way()
+            yield from part
+
+    def settle(self) -> None:
+        """Waits for a build that is running."""
+        if self._building is not None:
+            self._building.done.wait()
+
+    def close(self) -> None:
+        """Ends a build that is running."""
+        self._closed = True
+        self._builders.close()
+
+
+_RETRY_SECONDS = 60.0
+"""Pause after a build that gave no columns."""
+_SIZE = (
+    "SELECT (SELECT coalesce(sum(uses), 0) FROM tags WHERE ns = ?) "
+    "+ coalesce(sum(1 + holders + mentioned + degree), 0) FROM nodes WHERE ns = ?"
+)
+_TAGGED = "SELECT tag, item FROM tags CROSS JOIN item_tags ON tag = tags.id WHERE ns = ?"
+_OF_NODES = "SELECT node, item FROM nodes CROSS JOIN {} ON node = nodes.id WHERE ns = ?"
+_EDGES = "SELECT source, target, weight FROM nodes CROSS JOIN edges ON source = nodes.id WHERE ns = ?"
