@@ -435,7 +435,7 @@ def test_the_demo_searches_and_explains(cli: Cli, monkeypatch: pytest.MonkeyPatc
     from fourfold.cli.demo import QUESTIONS
     from fourfold.config import Settings
 
-    monkeypatch.setattr("fourfold.config.Settings", lambda: Settings(embedder="none"))
+    monkeypatch.setattr("fourfold.cli.demo.SETTINGS", Settings(embedder="none"))
     done = cli("demo")
     assert done.code == 0
     assert all(f'fourfold search "{question.text}"' in done.out for question in QUESTIONS)
@@ -448,7 +448,7 @@ def test_the_demo_searches_and_explains(cli: Cli, monkeypatch: pytest.MonkeyPatc
 def test_the_demo_leaves_the_users_store_alone(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from fourfold.config import Settings
 
-    monkeypatch.setattr("fourfold.config.Settings", lambda: Settings(embedder="none"))
+    monkeypatch.setattr("fourfold.cli.demo.SETTINGS", Settings(embedder="none"))
     assert cli("demo").code == 0
     assert not (home / "store").exists()
     assert not (home / "home").exists()

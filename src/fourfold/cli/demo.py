@@ -1,20 +1,29 @@
-"""demo: a small team's knowledge in a temporary store, searched in eight ways."""
+"""demo: a small team's knowledge in a temporary store, searched in nine ways, or opened in a browser."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from fourfold.cli.commands import option
 from fourfold.cli.output import say, warn_degraded
+from fourfold.cli.serve import server
+from fourfold.config import Settings
 from fourfold.model import Json, NewItem
 from fourfold.retrieval import SearchResponse
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
+
+
+ANY_PORT: Final = "127.0.0.1:0"
+SETTINGS: Final = Settings()
+"""The defaults, whatever the user has set."""
 
 
 class Question(NamedTuple):
@@ -25,39 +34,54 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final = (
-    Question("who has a peanut allergy?", "Not one of these words is in the note: vectors find it."),
+    Question(
+        "Can I travel by rail with my bicycle?", "The note says train and cargo bike: vectors know what is meant."
+    ),
     Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too."),
     Question("Kündigungsfrist Büro", "German is searched as German, beside English in one store."),
     Question(
-        "Wer verträgt keine Erdnüsse?", "A German question, an English note: both languages share one vector space."
+        "When is my helmet replaced?", "An English question, a German note: both languages share one vector space."
     ),
-    Question("How early must we give notice to our landlord?", "And the other way round: a German note."),
-    Question("What uses Rabenhorst?", "Only the graph: what is connected, the closest first.", 6, "graph"),
+    Question("Was tun bei verdächtigen E-Mails?", "And the other way round: an English note."),
+    Question("Which services use Rabenhorst?", "Only the graph: what is connected, the closest first.", 4, "graph"),
     Question("kitchen recipe", "Words that are tags count as tags."),
-    Question(
-        "What did we decide after invoices went out twice?", "All four, and a walk along the graph from the best."
-    ),
+    Question("How do I get to the airport?", "No note says it, and no result is sure: see the column conf."),
+    Question("What led to the approval limit for Speiche?", "All four, and the relation that the question asks for."),
 )
 NEXT: Final = """\
+The same notes in a browser:
+  fourfold demo --serve
+
 Now with your own:
   fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day"
   fourfold search "when do we ship?" --explain
-  fourfold import notes.jsonl
-  fourfold graph edge Paketfuchs uses Rabenhorst
-  fourfold config"""
+  fourfold index ~/notes
+  fourfold mcp install"""
 
 
-def demo() -> None:
+def demo(
+    serve: Annotated[bool, option("--serve", help="Then open the page on these notes, until Ctrl-C.")] = False,
+) -> None:
     with TemporaryDirectory(prefix="fourfold-demo-") as folder:
-        _demo(folder)
-    say(NEXT)
+        if serve:
+            _serve(replace(SETTINGS, store=folder))
+        else:
+            _demo(folder)
+            say(NEXT)
+
+
+def _serve(settings: Settings) -> None:
+    from fourfold.memory import Memory
+
+    with Memory.open(settings.store, settings=settings) as memory:
+        fill(memory)
+    server("http.app").serve(settings, "core", ANY_PORT, open_page=True)
 
 
 def _demo(folder: str) -> None:
-    from fourfold.config import Settings
     from fourfold.memory import Memory
 
-    with Memory.open(folder, settings=Settings()) as memory:
+    with Memory.open(folder, settings=SETTINGS) as memory:
         fill(memory)
         responses = [_ask(memory, question) for question in QUESTIONS]
     _explain(responses[-1])

@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     settings = load_config().settings
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    _server("http.app").serve(settings, tools, address, open_page=open_page)
+    server("http.app").serve(settings, tools, address, open_page=open_page)
 
 
 def mcp(
@@ -45,15 +45,15 @@ def mcp(
     given = given_globals()
     _configure_logs(given)
     if http is None:
-        _server("mcp.stdio").serve_stdio(lambda: load_config(given).settings, tools)
+        server("mcp.stdio").serve_stdio(lambda: load_config(given).settings, tools)
     else:
-        _server("mcp.http").serve_http(load_config().settings, tools, http)
+        server("mcp.http").serve_http(load_config().settings, tools, http)
 
 
 app: Group = made("mcp", cleandoc(mcp.__doc__ or ""), mcp, Group, invoke_without_command=True, no_args_is_help=False)
 
 
-def _server(module: str) -> Any:
+def server(module: str) -> Any:
     """Refuses unsupported versions of the package mcp, which only the server needs."""
     from importlib import import_module
 
