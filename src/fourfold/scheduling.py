@@ -82,11 +82,10 @@ def in_bulk() -> Generator[None]:
 
 def give_way() -> None:
     """Pauses for running searches, if this thread does bulk work and its piece has lasted long enough."""
-    if _bulk.since is None:
-        return
-    seconds = _seconds_due(_bulk.since)
-    if seconds:
-        until = time.perf_counter() + seconds
+    now = time.perf_counter()
+    worked = 0.0 if _bulk.since is None else now - _bulk.since
+    if worked >= _PIECE and _searches:
+        until = now + min(worked, _LONGEST_PIECE) * _PATIENCE
         while _searches and time.perf_counter() < until:
             time.sleep(_POLL_SECONDS)
         _bulk.since = time.perf_counter()
@@ -94,21 +93,17 @@ def give_way() -> None:
 
 def paced(rows: Iterable[T]) -> Iterator[T]:
     """Yields the rows; a thread that does bulk work yields to searches between them."""
-    if _bulk.since is None:
-        return iter(rows)
-    return _paced(rows)
+    return iter(rows) if _bulk.since is None else _paced(rows)
 
 
 def _paced(rows: Iterable[T]) -> Iterator[T]:
+    """Looks at the clock here: a call for each row would cost more than most rows."""
+    due = time.perf_counter() + _PIECE
     for row in rows:
-        give_way()
+        if time.perf_counter() >= due:
+            give_way()
+            due = time.perf_counter() + _PIECE
         yield row
-
-
-def _seconds_due(since: float) -> float:
-    """The pause that is due; 0 if no search runs or the piece is still short."""
-    worked = time.perf_counter() - since
-    return 0.0 if worked < _PIECE or not _searches else min(worked, _LONGEST_PIECE) * _PATIENCE
 
 
 class _Place(Mark):

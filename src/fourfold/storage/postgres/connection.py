@@ -97,12 +97,6 @@ class Connection(psycopg.Connection[Any]):
     def digests(self, wanted: Iterable[bytes]) -> list[bytes]:
         return list(wanted)
 
-    def split_texts(self, value: list[str]) -> list[str]:
-        return value
-
-    def split_ids(self, value: list[int]) -> list[int]:
-        return value
-
     def name_key(self, folded: str) -> bytes:
         return digest(folded)
 

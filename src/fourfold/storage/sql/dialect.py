@@ -5,6 +5,7 @@ Statements have a `?` for each binding. `sqlite/connection.py` and `postgres/con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
@@ -36,9 +37,9 @@ class Db(Protocol):
     """Whether the database has to be told to begin with the items that have a sparse column."""
 
     item_tags: ClassVar[str]
-    """The tags of a row of `items`, as `split_texts` reads them."""
+    """The tags of a row of `items`: an array, or a text with zeros between them."""
     item_sources: ClassVar[str]
-    """Its raw records, as `split_ids` reads them."""
+    """Its raw records: an array, or a text with commas between them."""
 
     mention_count: ClassVar[str]
     """The number of items that mention a row of `nodes`."""
@@ -65,10 +66,6 @@ class Db(Protocol):
     def digests(self, wanted: Iterable[bytes]) -> Any:
         """The binding of hashes."""
         ...
-
-    def split_texts(self, value: Any) -> list[str]: ...
-
-    def split_ids(self, value: Any) -> list[int]: ...
 
     def name_key(self, folded: str) -> Any:
         """The value of `name_column`."""
@@ -137,10 +134,9 @@ def possible(ids: Iterable[int]) -> list[int]:
     return [number for number in ids if 0 < number <= LARGEST_ID]
 
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
 def sendable(texts: Iterable[str]) -> list[str]:
     """The texts that a store can hold."""
-    return [text for text in texts if "\x00" not in text and _is_unicode(text)]
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    return [text for text in texts if "\x00" not in text and (text.isascii() or not _SURROGATE.search(text))]

@@ -205,7 +205,7 @@ def _details(item: NewItem) -> dict[str, Any]:
 
 def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
     """Stored items in the order of their ids."""
-    return [_row(db, row) for row in _selected(db, ns, ids, have_sources=True)] if ids else []
+    return [_row(row) for row in _selected(db, ns, ids, have_sources=True)] if ids else []
 
 
 def load_all(db: Db, ns: int) -> Iterator[Row]:
@@ -218,7 +218,7 @@ def load_all(db: Db, ns: int) -> Iterator[Row]:
 
 def read_items(db: Db, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True) -> dict[int, Item]:
     """The items of `ids` that exist, in their order. `have_sources`: whether items may refer to raw records."""
-    items = {row[0]: _item(db, namespace, row) for row in _selected(db, ns, ids, have_sources)} if ids else {}
+    items = {row[0]: _item(namespace, row) for row in _selected(db, ns, ids, have_sources)} if ids else {}
     return {id: items[id] for id in dict.fromkeys(ids) if id in items}
 
 
@@ -232,14 +232,14 @@ def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[A
     return db.rows(sql, ns, db.ids(ids))
 
 
-def _row(db: Db, row: tuple[Any, ...]) -> Row:
+def _row(row: tuple[Any, ...]) -> Row:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
     *optional, tags, sources = rest
     stored = Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
         bool(linked), codec.read_optional(optional[: len(DETAILS)], DETAILS),
         **codec.read_optional(optional[len(DETAILS) :], HISTORY),
-        tags=folded(db.split_texts(tags)), sources=db.split_ids(sources),
+        tags=folded(_texts(tags)), sources=_ids(sources),
     )  # fmt: skip
     stored.before = copy.copy(stored)
     return stored
@@ -248,7 +248,7 @@ def _row(db: Db, row: tuple[Any, ...]) -> Row:
 _Item = thawed(Item)
 
 
-def _item(db: Db, namespace: str, row: tuple[Any, ...]) -> Item:
+def _item(namespace: str, row: tuple[Any, ...]) -> Item:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, _, *optional, tags, sources = row
     created_at = moment(created)
     fields: dict[str, Any] = {
@@ -257,13 +257,23 @@ def _item(db: Db, namespace: str, row: tuple[Any, ...]) -> Item:
         if value is not None
     }
     item = _Item(
-        id, namespace, key, title, text, tuple(sorted(db.split_texts(tags))) if tags else (), kind,
+        id, namespace, key, title, text, tuple(sorted(_texts(tags))), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated),
-        tuple(db.split_ids(sources)) if sources else (), path, chunk, **fields,
+        tuple(_ids(sources)), path, chunk, **fields,
     )  # fmt: skip
     item.__class__ = Item
     return item
+
+
+def _texts(value: list[str] | str | None) -> list[str]:
+    """`Dialect.item_tags` of a row."""
+    return value.split("\0") if isinstance(value, str) else value or []
+
+
+def _ids(value: list[int] | str | None) -> list[int]:
+    """`Dialect.item_sources` of a row."""
+    return [int(each) for each in value.split(",")] if isinstance(value, str) else value or []
 
 
 # ---------------------------------------------------------------- new ids

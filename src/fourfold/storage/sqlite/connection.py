@@ -80,6 +80,10 @@ def translate(error: Exception, path: Path) -> FourfoldError:
             )
 
 
+_PACED_ROWS = 100
+"""Fewer rows take less than the piece of work after which a thread pauses for searches."""
+
+
 class Connection(apsw.Connection):
     any_id: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
     any_text: ClassVar[str] = any_id
@@ -105,12 +109,6 @@ class Connection(apsw.Connection):
 
     def digests(self, wanted: Iterable[bytes]) -> str:
         return json.dumps([each.hex() for each in wanted])
-
-    def split_texts(self, value: str | None) -> list[str]:
-        return [] if value is None else value.split("\0")
-
-    def split_ids(self, value: str | None) -> list[int]:
-        return [] if value is None else [int(each) for each in value.split(",")]
 
     def name_key(self, folded: str) -> str:
         return folded
@@ -153,7 +151,7 @@ class Connection(apsw.Connection):
 
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
         if bindings:
-            self.executemany(sql, paced(bindings))
+            self.executemany(sql, bindings if len(bindings) < _PACED_ROWS else paced(bindings))
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
         self.run_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
