@@ -1,185 +1,152 @@
-"""The preset `memories`: tags, alpha, recency."""
+"""The preset 'memories': tags, alpha, recency, ties."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from engine_support import Opener, ids, notes, texts
 
-from fourfold import config
-from fourfold.config import Settings
-from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold import Memory, NewItem, Settings
 from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 
 
 @pytest.mark.spec("S5.1", "B13")
-def test_memories_are_stored_retrieved_page_by_page_and_deleted(memory: Memory) -> None:
-    stored = memory.add(
-        NewItem("The meeting is on Tuesday", tags=("meeting",), kind="decision", metadata={"by": "Anna", "n": 3})
-    )
-    (item,) = memory.get([stored.id])
+def test_memories_are_stored_retrieved_and_deleted(memory: Memory) -> None:
+    meeting = NewItem("The meeting is on Tuesday", tags=("meeting",), kind="decision", metadata={"by": "Anna", "n": 3})
+    stored = memory.add(meeting, wait=True)
+    (item,) = [result.item for result in memory.search("meeting tuesday", preset="memories").results]
     assert (item.tags, item.kind, dict(item.metadata)) == (("meeting",), "decision", {"by": "Anna", "n": 3})
-    memory.add_many(notes(25))
-    memory.embed_pending()
-    whole = ids(memory.search("the heron met the otter", preset="memories", top_k=20))
-    first_page = ids(memory.search("the heron met the otter", preset="memories", top_k=10))
-    assert whole[:10] == first_page
     assert memory.forget([stored.id]) == 1
-    assert stored.id not in ids(memory.search("meeting tuesday", preset="memories", top_k=100))
-
-
-@pytest.mark.spec("S5.2")
-def test_words_of_the_query_that_are_tags_rank_by_number_and_rarity(memory: Memory) -> None:
-    memory.add_many(
-        [
-            NewItem("one", tags=("python",)),
-            NewItem("two", tags=("python", "async")),
-            NewItem("three", tags=("python",)),
-            NewItem("four", tags=("Async",)),
-            NewItem("five", tags=("rust",)),
-            NewItem("six"),
-        ]
-    )
-    response = memory.search("how does Python do ASYNC?", only=["tags"])
-    assert texts(response) == [
-        "two",
-        "four",
-        "one",
-        "three",
-    ]  # first both tags, then the rarer one, then the common one by id
-
-
-@pytest.mark.spec("S5.2")
-def test_adjacent_words_also_match_joined_and_stop_words_do_not(memory: Memory) -> None:
-    memory.add_many(
-        [NewItem("one", tags=("machine-learning",)), NewItem("two", tags=("the",)), NewItem("three", tags=("Größe",))]
-    )
-    assert texts(memory.search("notes on machine learning", only=["tags"])) == ["one"]
-    assert texts(memory.search("the", only=["tags"])) == []
-    assert texts(memory.search("GRÖSSE", only=["tags"])) == ["three"]
+    assert ids(memory.search("meeting tuesday", preset="memories", top_k=100)) == []
 
 
 @pytest.mark.spec("S5.3")
 def test_alpha_1_is_vectors_only_and_0_is_tags_only(memory: Memory) -> None:
     memory.add_many([NewItem("near the river heron", tags=("bird",)), NewItem("bird"), *notes(5)], wait=True)
-    vectors = memory.search("bird", preset="memories", alpha=1.0)
-    assert vectors.plan.retrievers == ("semantic",)
-    assert texts(vectors)[0] == "bird"
-    tags = memory.search("bird", preset="memories", alpha=0.0)
-    assert tags.plan.retrievers == ("tags",)
-    assert texts(tags) == ["near the river heron"]
+    assert texts(memory.search("bird", preset="memories", alpha=1.0))[0] == "bird"
+    assert texts(memory.search("bird", preset="memories", alpha=0.0)) == ["near the river heron"]
     both = memory.search("bird", preset="memories", alpha=0.25)
     assert both.applied_weights == {"semantic": 0.25, "keyword": 0.0, "graph": 0.0, "tags": 0.75}
 
 
-@pytest.mark.spec("S5.3", "S5.4")
-def test_explicit_alpha_wins_over_the_environment_and_that_over_the_adaptive_one(opened: Opener) -> None:
-    settings = config.load({}, {"HYBRID_ALPHA": "0.35"}, None).settings
-    memory = opened(settings=settings)
-    memory.add_many(notes(3))
-    assert memory.search("heron", preset="memories").applied_weights["semantic"] == 0.35
-    assert memory.search("heron", preset="memories", alpha=0.6).applied_weights["semantic"] == 0.6
-
-
 @pytest.mark.spec("S5.4")
 def test_alpha_follows_the_size_of_the_store_and_the_number_of_matching_tags(memory: Memory) -> None:
-    def semantic_weight(query: str = "heron") -> float:
+    def semantic_weight(query: str) -> float:
         return memory.search(query, preset="memories").applied_weights["semantic"]
 
     memory.add_many([NewItem("tagged", tags=("red", "green", "blue")), *notes(498)])
-    assert semantic_weight() == 0.5
-    assert semantic_weight("red green") == 0.5
-    assert semantic_weight("red green blue") == 0.25  # tags: min(1, 1.5 x 0.5)
+    assert [semantic_weight(query) for query in ("heron", "red green", "red green blue")] == [0.5, 0.5, 0.25]
     memory.add("the five hundredth")
-    assert semantic_weight() == 0.7
-    assert semantic_weight("red green blue") == pytest.approx(0.55)
-    memory.add_many(notes(4500, "more"))
-    assert semantic_weight() == 0.7
-    memory.add("the 5001st")
-    assert semantic_weight() == 0.8
-    assert semantic_weight("red green blue") == pytest.approx(0.7)
+    assert semantic_weight("heron") == 0.7
 
 
-def aging(decay: float, floor: float = 0.3) -> Settings:
-    """Settings in which recency multiplies the whole score (strength 1)."""
-    return Settings(plan=PlanSettings(memories_recency=Recency(decay, floor), memories_recency_strength=1.0))
+# ---------------------------------------------------------------- recency and ties, with the built-in model
 
 
-def factors(memory: Memory) -> dict[str | None, float]:
-    response = memory.search("heron", preset="memories", top_k=100, explain=True)
+QUESTION = "wifi password of the Berlin office"
+ANSWER = "The guest network in Berlin: the wifi password is kranich-4711, also in the office kitchen."
+CHATTER = (
+    *("lunch was curry", "the train was late again", "Mia adopted a kitten", "rain all day", "new chairs arrived"),
+    *("Tom is back from holiday", "the coffee is strong today", "we sang for Ada's birthday", "the lift is slow"),
+    *("office plants were watered", "a parcel came for Lea", "the window was left open", "Berlin was sunny"),
+    *("dinner was pasta", "the cat video was funny", "Noah forgot his umbrella", "somebody ate the cake"),
+    *("the bus was full", "Lena runs a marathon", "the radio is broken", "we played cards", "the tea is gone"),
+)
+THINGS = ("apple", "bench", "cactus", "daisy", "elm", "fern", "goose", "hedge", "ivy", "juniper", "kite", "lily")
+PYTHON = "A function with yield gives its values one by one and pauses in between, instead of building a whole list."
+WAYS: list[dict[str, Any]] = [{}, {"fusion": "rrf"}, {"fusion": "weighted"}, {"alpha": 0.5}]
+
+
+def ago(days: float) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def told(opened: Opener, notes: list[NewItem], settings: Settings | None = None) -> Memory:
+    memory = opened(embedder="builtin", settings=settings or Settings())
+    memory.add_many(notes, wait=True)
+    return memory
+
+
+def with_chatter(*answers: NewItem) -> list[NewItem]:
+    chatter = [NewItem(text, created_at=ago(place / 24)) for place, text in enumerate(CHATTER)]
+    return [*answers, *chatter]
+
+
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize("way", WAYS)
+def test_an_old_answer_comes_before_new_chatter(way: dict[str, Any], opened: Opener) -> None:
+    memory = told(opened, with_chatter(NewItem(ANSWER, key="answer", created_at=ago(30))))
+    response = memory.search(QUESTION, preset="memories", **way)
+    assert response.results[0].key == "answer"
+    assert response.results[0].recency < 1
     for result in response.results:
-        total = math.fsum(line.value for line in result.contributions)
-        assert result.score == pytest.approx(total * result.recency, abs=1e-12)
-    return {result.key: result.recency for result in response.results}
+        assert result.score == sum(line.value for line in result.contributions) * result.recency
 
 
-@pytest.mark.spec("S5.5")
-def test_items_unchanged_for_long_count_less_down_to_a_floor(opened: Opener) -> None:
-    memory = opened(settings=aging(0.01))
-    for days, tags in ((0, ()), (70, ()), (70.5, ()), (1000, ()), (999, ("Evergreen",))):
-        memory.add(
-            NewItem(f"heron {days}", key=str(days), tags=tags, created_at=datetime.now(UTC) - timedelta(days=days)),
-            wait=True,
-        )
-    found = factors(memory)
-    assert found["0"] == pytest.approx(1.0, abs=1e-4)
-    assert found["70"] == pytest.approx(math.exp(-0.7), abs=1e-4)
-    assert found["70.5"] == pytest.approx(math.exp(-0.705), abs=1e-4)
-    assert found["1000"] == 0.3
-    assert found["999"] == 1.0
-    unbounded = opened(settings=aging(0.01, 0.0))
-    response = unbounded.search("heron", preset="memories", top_k=100)
-    oldest = next(result for result in response.results if result.key == "1000")
-    assert oldest.recency == pytest.approx(math.exp(-10), rel=1e-3)  # without a floor
+@pytest.mark.spec("C1")
+def test_the_newer_of_two_good_answers_comes_first(opened: Opener) -> None:
+    old = NewItem("The wifi password of the Berlin office is kranich-4711.", key="old", created_at=ago(90))
+    new = NewItem("The Berlin office has another wifi password now: reiher-0815.", key="new", created_at=ago(1))
+    memory = told(opened, with_chatter(old, new))
+    fresh = memory.search(QUESTION, preset="memories")
+    assert [result.key for result in fresh.results[:2]] == ["new", "old"]
+    ageless = memory.search(QUESTION, preset="auto")
+    assert [result.key for result in ageless.results[:2]] == ["old", "new"]
 
 
-@pytest.mark.spec("S5.5")
-def test_decay_0_switches_recency_off_and_other_presets_have_none(opened: Opener) -> None:
-    memory = opened(settings=aging(0.0))
-    memory.add(NewItem("heron", key="old", created_at=datetime(2001, 1, 1, tzinfo=UTC)), wait=True)
-    assert factors(memory) == {"old": 1.0}
-    assert memory.search("heron").results[0].recency == 1.0
+@pytest.mark.spec("C1")
+def test_recency_can_multiply_the_whole_score(opened: Opener) -> None:
+    """With strength 1 and floor 0, age decides the order."""
+    plan = PlanSettings(memories_recency=Recency(0.01, 0.0), memories_recency_strength=1.0)
+    memory = told(opened, with_chatter(NewItem(ANSWER, key="answer", created_at=ago(300))), Settings(plan=plan))
+    response = memory.search(QUESTION, preset="memories", fusion="rrf")
+    assert response.plan.weights == {"semantic": 0.5, "tags": 0.5}
+    assert response.results[0].key != "answer"
+    factors = {result.key: result.recency for result in response.results}
+    assert factors.get("answer", 0.05) == pytest.approx(0.05, abs=0.001)
 
 
-@pytest.mark.spec("S5.5")
-def test_updated_at_changes_with_the_text_only(memory: Memory) -> None:
-    born = datetime(2020, 5, 1, tzinfo=UTC)
-    new = NewItem("heron", key="h", created_at=born)
-    item = memory.add(new)
-    assert (item.created_at, item.updated_at) == (born, born)
-    item = memory.update(item.id, ItemPatch(add_tags=("bird",), metadata={"seen": 2}))
-    assert item.updated_at == born
-    item = memory.add(replace(new, tags=("grey",), metadata={}))
-    assert (item.updated_at, item.tags) == (born, ("grey",))
-    item = memory.update(item.id, ItemPatch(text="a grey heron"))
-    assert item.created_at == born
-    assert item.updated_at > born
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_common_tag_does_not_bury_the_answer(way: dict[str, Any], opened: Opener) -> None:
+    others = [NewItem(f"Note {n}: {text}", tags=("python",)) for n, text in enumerate(CHATTER * 3)][:61]
+    memory = told(opened, [*others, NewItem(PYTHON, key="answer", tags=("python",))])
+    for top_k in (1, 10):
+        response = memory.search("python generator yield", preset="memories", top_k=top_k, **way)
+        assert response.results[0].key == "answer"
 
 
-@pytest.mark.spec("S5.6", "B6")
-def test_a_tag_that_another_memory_added_is_seen_at_once(opened: Opener) -> None:
-    one, other = opened(), opened()
-    item = one.add("The heron stands in the river")
-    assert texts(other.search("wetland", only=["tags"])) == []
-    assert other.tags() == []
-    one.update(item.id, ItemPatch(add_tags=("Wetland",)))
-    assert texts(other.search("wetland", only=["tags"])) == ["The heron stands in the river"]
-    assert other.tags() == [("wetland", 1)]
-    one.forget([item.id])
-    assert other.tags() == []
+@pytest.mark.spec("C1")
+def test_a_common_word_does_not_bury_the_answer(opened: Opener) -> None:
+    """Equal BM25 scores share a rank, so the other list decides."""
+    others = [NewItem(f"python {thing} garden") for thing in THINGS]
+    answer = NewItem("python coding tutorial", key="answer")
+    memory = told(opened, [*others, answer])
+    response = memory.search("python programming lesson", preset="insights-basic")
+    assert response.results[0].key == "answer"
+    lines = [line for result in response.results for line in result.contributions if line.source == "keyword"]
+    assert {line.rank for line in lines} == {1}
 
 
-@pytest.mark.spec("B13")
-def test_browse_and_forget_by_tag(memory: Memory) -> None:
-    memory.add_many([NewItem(f"note {n}", tags=("temporary",) if n % 2 else ()) for n in range(10)])
-    temporary = Filters(tags=("TEMPORARY",))
-    assert memory.count(temporary) == 5
-    assert [item.text for item in memory.list(temporary, limit=2, offset=1)] == ["note 7", "note 5"]
-    assert memory.forget_matching(temporary) == 5
-    assert [item.text for item in memory.list()] == [f"note {n}" for n in (8, 6, 4, 2, 0)]
-    assert memory.tags() == []
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize("way", WAYS)
+def test_results_for_k_are_a_prefix_of_those_for_more(way: dict[str, Any], opened: Opener) -> None:
+    memory = told(opened, with_chatter(NewItem(ANSWER, created_at=ago(30), tags=("wifi",))))
+    whole = ids(memory.search(QUESTION, preset="memories", top_k=20, **way))
+    for top_k in (1, 3, 10):
+        assert ids(memory.search(QUESTION, preset="memories", top_k=top_k, **way)) == whole[:top_k]
+
+
+@pytest.mark.spec("C1")
+def test_why_names_the_shared_rank_and_the_recency(opened: Opener) -> None:
+    tagged = [NewItem(f"note {text}", tags=("wifi",), created_at=ago(30)) for text in CHATTER[:4]]
+    memory = told(opened, tagged)
+    last = memory.search("wifi", only=["tags"]).results[-1]
+    why = memory.why(last.id, "wifi", preset="memories")
+    assert "tags: rank 1 of 4, score 0.4191" in why.reasons
+    assert why.result is not None
+    assert why.result.explanation is not None
+    assert [detail.description for detail in why.result.explanation.details] == ["the sum of", "recency factor"]

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 from oracle import Oracle, fused
 
-from fourfold import Memory, NewItem
-from fourfold.model import Filters
+from fourfold import Filters, Memory, NewItem, Result, SearchResponse
 from fourfold.ranking import fusion
-from fourfold.retrieval import Result, SearchResponse
 from fourfold.storage.sqlite.database import DEFAULT
 from fourfold.storage.sqlite.store import SqliteStore
 

@@ -1,21 +1,43 @@
-"""HybridSearch runs injected retrievers concurrently with a deadline; a failing one does not fail the search."""
+"""Retrievers run concurrently on one snapshot, with deadlines and turns; injected ones beside the built-in ones."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from engine_support import Clock
+from concurrently import begin
+from engine_support import NOTES, Clock, Opener, WordEmbedder, eventually, ids, texts
+from store_calls import StoreCalls
 
+from fourfold import (
+    Filters,
+    Hit,
+    HybridSearch,
+    Memory,
+    NewItem,
+    Plan,
+    Query,
+    Ranking,
+    Retriever,
+    SearchResponse,
+    scheduling,
+)
 from fourfold.engine import pipeline
-from fourfold.engine.pipeline import HybridSearch
-from fourfold.errors import DamagedStore, InvalidQuery, SearchFailed
+from fourfold.engine import search as searching
+from fourfold.engine.pipeline import Outcome
+from fourfold.engine.retrievers import FACTORIES, KeywordRetriever
+from fourfold.errors import DamagedStore, InvalidQuery, InvalidRanking, SearchFailed
+from fourfold.model import NO_FILTERS
 from fourfold.ranking.connections import BEST_HIT
-from fourfold.retrieval import Hit, Plan, Query, Ranking
+from fourfold.scheduling import Turns
+from fourfold.storage.protocols import Snapshot, Store
 
 QUERY = Query("default", "anything")
 
@@ -84,30 +106,28 @@ def test_the_response_has_the_time_of_each_retriever_and_of_fusion(fusion: str) 
 
 
 @pytest.mark.spec("S2.4")
-def test_timings_measure_the_retriever_and_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timings_measure_retrievers_also_failing_ones_and_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     monkeypatch.setattr(pipeline, "rrf", clock.slowed(pipeline.rrf, 0.125))
     slow = Fake("semantic", clock.slowed(fixed("semantic", 1)._answer, 0.25))
     found = HybridSearch([slow], seconds=60).run(QUERY, plan("semantic"))
     assert found.timings_ms == {"semantic": 250, "fusion": 125}
-
-
-@pytest.mark.spec("S2.4")
-def test_timings_measure_a_retriever_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    slow = Fake("semantic", clock.slowed(failing("semantic", OSError("gone"))._answer, 0.25))
-    found = HybridSearch([slow, fixed("keyword", 1)], seconds=60).run(QUERY, plan("semantic", "keyword"))
-    assert found.timings_ms["semantic"] == 250
+    failed = Fake("semantic", clock.slowed(failing("semantic", OSError("gone"))._answer, 0.5))
+    found = HybridSearch([failed, fixed("keyword", 1)], seconds=60).run(QUERY, plan("semantic", "keyword"))
+    assert found.timings_ms["semantic"] == 500
 
 
 @pytest.mark.spec("S2.6", "B3")
-def test_a_failing_retriever_is_named_and_the_others_answer() -> None:
-    search = HybridSearch([failing("semantic", OSError("no such device")), fixed("keyword", 7, 8)])
+@pytest.mark.parametrize(
+    "error", [OSError("no such device"), TimeoutError("the server is silent")], ids=lambda error: type(error).__name__
+)
+def test_a_failing_retriever_is_named_with_its_reason_and_the_others_answer(error: Exception) -> None:
+    search = HybridSearch([failing("semantic", error), fixed("keyword", 7, 8)], seconds=60)
     found = search.run(QUERY, plan("semantic", "keyword"))
     assert found.fusion.ids == [7, 8]
-    ((name, reason),) = [(failure.retriever, failure.reason) for failure in found.degraded]
-    assert name == "semantic"
-    assert "no such device" in reason
+    reasons = [(failure.retriever, failure.reason) for failure in found.degraded]
+    assert reasons == [("semantic", f"{type(error).__name__}: {error}")]
+    assert found.timings_ms["semantic"] < 60_000
 
 
 @pytest.mark.spec("S2.6", "B3")
@@ -122,20 +142,10 @@ def test_a_late_retriever_is_named_and_the_others_answer(fusion: str) -> None:
 
 
 @pytest.mark.spec("S2.6")
-def test_a_timeout_of_the_retriever_itself_keeps_its_reason() -> None:
-    search = HybridSearch([failing("semantic", TimeoutError("the server is silent")), fixed("keyword", 7)], seconds=60)
-    found = search.run(QUERY, plan("semantic", "keyword"))
-    assert [failure.reason for failure in found.degraded] == ["TimeoutError: the server is silent"]
-    assert found.timings_ms["semantic"] < 60_000
-
-
-@pytest.mark.spec("S2.6")
 def test_an_error_is_raised_when_every_retriever_fails() -> None:
     search = HybridSearch([failing("semantic", OSError("first")), endless("keyword")], seconds=0.001)
-    with pytest.raises(SearchFailed) as raised:
+    with pytest.raises(SearchFailed, match=r"semantic.*keyword") as raised:
         search.run(QUERY, plan("semantic", "keyword"))
-    assert "semantic" in raised.value.message
-    assert "keyword" in raised.value.message
     assert raised.value.remedy
 
 
@@ -240,3 +250,311 @@ def test_without_text_hits_the_walk_starts_from_named_items_only() -> None:
     search = HybridSearch([failing("semantic", OSError("gone")), graph])
     search.run(QUERY, walking_plan("semantic", "graph"))
     assert graph.starts == {7: 1.0}
+
+
+# ---------------------------------------------------------------- keys of items
+
+
+def answering(folder: Path, answer: Any) -> Memory:
+    """A memory of three items whose keyword retriever gives this answer."""
+    memory = Memory.open(
+        folder / "store", embedder="none", background=False, retrievers=lambda store: [Fake("keyword", lambda: answer)]
+    )
+    memory.add_many([NewItem(f"text {key}", key=key) for key in ("a", "b", "c")])
+    return memory
+
+
+@pytest.mark.spec("S2.1")
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (Ranking.of_keys([("b", 0.9), ("a", 0.5)]), [2, 1]),
+        (Ranking((Hit("c", 3.0), Hit(1, 2.0), Hit("a", 1.0))), [3, 1]),  # type: ignore[arg-type]
+        (Ranking((Hit(2, 1.0), Hit(2, 0.5), Hit(99, 0.2))), [2]),
+        (Ranking(), []),
+    ],
+)
+def test_hits_may_name_items_by_key(tmp_path: Path, answer: Ranking, found: list[int]) -> None:
+    with answering(tmp_path, answer) as memory:
+        response = memory.search("anything", only=["keyword"], fusion="rrf")
+        assert ids(response) == found
+        assert response.notes == ()
+
+
+@pytest.mark.spec("S2.1")
+def test_unknown_keys_are_dropped_and_counted(tmp_path: Path) -> None:
+    answer = Ranking.of_keys([("gone", 0.9), ("b", 0.5), ("also gone", 0.1)])
+    with answering(tmp_path, answer) as memory:
+        response = memory.search("anything", only=["keyword"], fusion="weighted", explain=True)
+        assert ids(response) == [2]
+        assert response.notes == ("keyword: 2 of 3 keys belong to no item",)
+        assert response.results[0].contributions[0].rank == 1
+
+
+@pytest.mark.spec("S2.1")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        [Hit(1, 1.0)],
+        Ranking((1, 2)),  # type: ignore[arg-type]
+        Ranking((Hit(None, 1.0),)),  # type: ignore[arg-type]
+        Ranking((Hit(True, 1.0),)),
+        Ranking((Hit(1.5, 1.0),)),  # type: ignore[arg-type]
+        Ranking((Hit(1, float("nan")),)),
+        Ranking((Hit(1, "high"),)),  # type: ignore[arg-type]
+    ],
+    ids=str,
+)
+def test_a_result_that_is_not_a_ranking_raises_a_typed_error(tmp_path: Path, answer: Any) -> None:
+    with answering(tmp_path, answer) as memory:
+        with pytest.raises(InvalidRanking, match="the retriever 'keyword' returned") as refused:
+            memory.search("anything")
+        assert refused.value.remedy
+
+
+@pytest.mark.spec("S2.1")
+def test_hybrid_search_maps_keys_if_it_is_given_find_keys(tmp_path: Path) -> None:
+    plan = Plan("mine", ("keyword",), "rrf", k=60, top_k=5, weights={"keyword": 1.0})
+    answer = Ranking.of_keys([("b", 0.9)])
+    with answering(tmp_path, answer) as memory:
+        able = HybridSearch([Fake("keyword", lambda: answer)], find_keys=StoreCalls(memory.store).find_keys)
+        assert list(able.run(Query("default", "x"), plan).fusion.ids) == [2]
+        with pytest.raises(InvalidRanking, match="find_keys"):
+            HybridSearch([Fake("keyword", lambda: answer)]).run(Query("default", "x"), plan)
+
+
+# ---------------------------------------------------------------- one snapshot, and threads
+
+
+QUERIES = ("router", "who has the cellar key", "Maria", "invoices of 2025", "nothing of that", "Drucker", "notes.md")
+
+
+@pytest.mark.spec("B6")
+def test_a_write_between_two_retrievers_is_not_seen(
+    office: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    class Written(KeywordRetriever):
+        """A retriever during whose search another memory stores a matching item."""
+
+        def search(self, query: Query, limit: int) -> Ranking:
+            if not written:
+                with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as other:
+                    quince = NewItem("quince jam", title="Quince", tags=("quince",))
+                    written.append(other.add(quince, wait=True).id)
+            return super().search(query, limit)
+
+    monkeypatch.setitem(FACTORIES, "keyword", lambda snapshot: Written(snapshot.words))
+    before = office.search("quince", top_k=100)
+    assert written
+    assert written[0] not in [result.id for result in before.results]
+    assert office.search("quince").results[0].id == written[0]
+
+
+class OnItsOwnSnapshot:
+    """An injected retriever that does what the built-in one does, on a snapshot of its own."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        self._store = store
+        self.threads: list[threading.Thread] = []
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        self.threads.append(threading.current_thread())
+        with self._store.snapshot(query.namespace) as snapshot:
+            return FACTORIES[self.name](snapshot).search(query, limit)
+
+
+class Scoring(OnItsOwnSnapshot):
+    def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        with self._store.snapshot(query.namespace) as snapshot:
+            return FACTORIES[self.name](snapshot).score(query, ids)  # type: ignore[attr-defined]
+
+
+class Expanding(OnItsOwnSnapshot):
+    def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
+        with self._store.snapshot(query.namespace) as snapshot:
+            return FACTORIES[self.name](snapshot).expand(query, starts, limit)  # type: ignore[attr-defined]
+
+
+KINDS = {"semantic": Scoring, "keyword": Scoring, "graph": Expanding, "tags": Expanding}
+
+
+def said(response: SearchResponse) -> Any:
+    results = [(result.id, result.score, result.confidence, result.contributions) for result in response.results]
+    return results, response.counts, response.overlap, response.notes
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("filters", [NO_FILTERS, Filters(tags=("office",)), Filters(kind="fact")], ids=repr)
+def test_built_in_and_injected_retrievers_give_the_same_answers(
+    office: Memory, opened: Opener, filters: Filters
+) -> None:
+    office.add(NewItem("Maria has the cellar key", title="Maria"), wait=True)
+    office.add(NewItem("The cellar is locked at night", title="Cellar"), wait=True)
+    office.add_edges([("Maria", "locks", "Cellar", 1.0)])
+    office.index()
+    injected = opened(retrievers=lambda store: [kind(name, store) for name, kind in KINDS.items()])
+    for text in QUERIES:
+        assert said(injected.search(text, filters=filters)) == said(office.search(text, filters=filters)), text
+
+
+@pytest.mark.spec("S2.1")
+@pytest.mark.parametrize("replaced", [(), ("tags",), ("semantic", "graph")])
+def test_built_in_retrievers_run_once_in_the_calling_thread_beside_injected_ones(
+    opened: Opener, replaced: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, list[threading.Thread]] = {name: [] for name in FACTORIES}
+    made = dict(FACTORIES)
+
+    def watched(name: str, snapshot: Snapshot) -> Retriever:
+        asked[name].append(threading.current_thread())
+        return made[name](snapshot)
+
+    injected: list[OnItsOwnSnapshot] = []
+
+    def retrievers(store: Store) -> list[OnItsOwnSnapshot]:
+        injected.extend(KINDS[name](name, store) for name in replaced)
+        return injected
+
+    memory = opened(retrievers=retrievers)
+    memory.add_many(NOTES, wait=True)
+    with monkeypatch.context() as patched:
+        for name in set(made) - set(replaced):
+            patched.setitem(FACTORIES, name, lambda snapshot, name=name: watched(name, snapshot))
+        response = memory.search("office printer")
+    assert response.results
+    assert not response.degraded
+    own = threading.current_thread()
+    assert asked == {name: [] if name in replaced else [own] for name in made}
+    for each in injected:
+        assert len(each.threads) == 1
+        assert own not in each.threads
+
+
+@pytest.mark.spec("S2.1")
+def test_a_stage_that_waits_does_not_run_the_search_twice(office: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reranker waits like this for a model or a server."""
+    searched: list[str] = []
+
+    class Watched(KeywordRetriever):
+        def search(self, query: Query, limit: int) -> Ranking:
+            searched.append(query.text)
+            return super().search(query, limit)
+
+    def waiting(snapshot: Snapshot, query: Query, found: Outcome) -> Outcome:
+        answered = threading.Event()
+        threading.Timer(0.02, answered.set).start()
+        assert answered.wait(60)
+        return found
+
+    expected = texts(office.search("router"))
+    monkeypatch.setitem(FACTORIES, "keyword", lambda snapshot: Watched(snapshot.words))
+    monkeypatch.setattr(searching, "STAGES", [*searching.STAGES, waiting])
+    assert texts(office.search("router")) == expected
+    assert searched == ["router"]
+
+
+def test_a_search_waits_for_an_index_that_is_being_opened(opened: Opener) -> None:
+    first = opened()
+    first.add_many([NewItem(f"{note.text} {n}") for n in range(100) for note in NOTES], wait=True)
+    first.close()
+    found = opened().search("router")
+    assert found.results
+    assert not found.degraded
+
+
+# ---------------------------------------------------------------- turns
+
+
+class Entered:
+    """Threads that each hold a turn until told to end, listed in the order of their turns."""
+
+    def __init__(self, turns: Turns, count: int, seconds: float = 60.0) -> None:
+        self.order: list[int] = []
+        self.ends = [threading.Event() for _ in range(count)]
+        self._turns = turns
+        self._seconds = seconds
+        self.calls = []
+        for number in range(count):
+            self.calls.append(begin(lambda number=number: self._enter(number)))
+            eventually(lambda number=number: len(turns._waiting) + len(self.order) > number)
+
+    def _enter(self, number: int) -> None:
+        with self._turns.turn(self._seconds):
+            self.order.append(number)
+            assert self.ends[number].wait(60)
+
+    def end(self, *numbers: int) -> None:
+        for number in numbers:
+            self.ends[number].set()
+        for number in numbers:
+            self.calls[number].result(60)
+
+
+def test_a_limited_number_enters_and_the_others_follow_in_order() -> None:
+    entered = Entered(Turns(2), 5)
+    assert entered.order == [0, 1]
+    entered.end(1)
+    eventually(lambda: len(entered.order) == 3)
+    entered.end(0)
+    eventually(lambda: len(entered.order) == 4)
+    entered.end(2)
+    eventually(lambda: len(entered.order) == 5)
+    assert entered.order == [0, 1, 2, 3, 4]
+    entered.end(3, 4)
+
+
+def test_a_caller_proceeds_without_a_turn_after_the_maximum_wait() -> None:
+    turns = Turns(1)
+    entered = Entered(turns, 3, 0.01)
+    eventually(lambda: len(entered.order) == 3)
+    entered.end(0, 1, 2)
+    with turns.turn(60) as granted, turns.turn(0) as second:
+        assert (granted, second) == (True, False)  # callers without a turn release none
+
+
+def test_a_turn_is_released_by_a_block_that_raises() -> None:
+    turns = Turns(1)
+    with pytest.raises(ZeroDivisionError), turns.turn(60):
+        raise ZeroDivisionError
+    begin(turns.turn(60).__enter__).result(10)
+
+
+def test_ctrl_c_while_waiting_for_a_turn_takes_none() -> None:
+    turns = Turns(1)
+    with turns.turn(60):
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt), turns.turn(60):
+            raise AssertionError("a second turn was granted")
+    assert not turns._waiting
+    begin(turns.turn(60).__enter__).result(10)
+
+
+def test_ctrl_c_that_arrives_with_the_turn_releases_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        """A lock that is granted and then interrupted before the waiting thread can continue."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self.release = self._lock.release
+
+        def acquire(self, timeout: float = -1) -> bool:
+            assert self._lock.acquire(timeout=timeout)
+            if timeout > 0:
+                raise KeyboardInterrupt
+            return True
+
+    turns = Turns(1)
+    holding = turns.turn(60)
+    holding.__enter__()
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduling, "threading", SimpleNamespace(Lock=Interrupted))
+        waiting = begin(turns.turn(60).__enter__)
+        eventually(lambda: turns._waiting)
+    holding.__exit__(None, None, None)
+    assert isinstance(waiting.exception(60), KeyboardInterrupt)
+    begin(turns.turn(60).__enter__).result(10)

@@ -1,8 +1,10 @@
-"""Memory.search: its arguments, and the response field by field."""
+"""Memory.search: its arguments, filters, negations, and the response field by field."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,9 @@ import numpy as np
 import pytest
 from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
-from fourfold import limits, wire
+from fourfold import Filters, Item, Memory, MetadataTest, NewItem, Query, limits, wire
 from fourfold.engine.retrievers import TagRetriever
 from fourfold.errors import InvalidArgument, InvalidQuery, InvalidVector, InvalidWeights, RequestError
-from fourfold.memory import Memory
-from fourfold.model import Filters, NewItem
-from fourfold.retrieval import Query
 
 FUSIONS = ("auto", "rrf", "weighted")
 PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
@@ -24,10 +23,13 @@ PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
 
 
 @pytest.mark.spec("S1.1")
-def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memory) -> None:
-    response = office.search("router settings backups", only=["semantic"], top_k=100)
+def test_semantic_results_come_nearest_first_with_exact_cosines_and_without_embeddings(office: Memory) -> None:
+    query, embedder = "router settings backups", WordEmbedder()
+    response = office.search(query, only=["semantic"], top_k=100)
     cosines = [result.contributions[0].raw for result in response.results]
     assert cosines == sorted(cosines, reverse=True)
+    exact = [float(embedder.vector(query) @ embedder.vector(text)) for text in texts(response)]
+    assert cosines == pytest.approx(exact, abs=2e-6)
     assert texts(response)[0].startswith("Backups of the router settings")
     answer = wire.dumps(wire.response_json(response))
     assert "vector" not in answer
@@ -35,20 +37,15 @@ def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memo
     assert len(answer) < 20_000
 
 
-@pytest.mark.spec("S1.1")
-def test_semantic_scores_are_exact_cosines(office: Memory) -> None:
-    embedder = WordEmbedder()
-    response = office.search("the cellar key", only=["semantic"], top_k=100)
-    for result in response.results:
-        expected = float(embedder.vector("the cellar key") @ embedder.vector(result.item.text))
-        assert result.contributions[0].raw == pytest.approx(expected, abs=2e-6)
-
-
-@pytest.mark.spec("S1.2")
-def test_keyword_results_come_best_first(office: Memory) -> None:
-    response = office.search("cellar key kitchen", only=["keyword"])
-    scores = [result.contributions[0].raw for result in response.results]
+@pytest.mark.spec("S1.2", "S3.7")
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_keyword_results_come_best_first_with_positive_scores(office: Memory, fusion: str) -> None:
+    """Some engines return negative BM25 scores; here higher is better, also in `weighted`."""
+    response = office.search("cellar key kitchen", only=["keyword"], fusion=fusion)
+    scores = [line.raw or 0.0 for result in response.results for line in result.contributions]
+    assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
+    assert scores[-1] > 0
     assert texts(response)[0] == "The cellar key hangs behind the kitchen door"
     assert all({"cellar", "key", "kitchen"} & set(text.lower().split()) for text in texts(response))
 
@@ -87,62 +84,36 @@ def test_with_one_empty_list_the_other_decides_the_order(office: Memory) -> None
     assert ids(both) == ids(alone)
 
 
-WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
-    (InvalidWeights, {"weights": {"semantic": 0.7, "keyword": 0.3001}}),
-    (InvalidWeights, {"weights": {"semantic": 1.0001}}),
-    (InvalidWeights, {"weights": {"semantic": 0.5, "keyword": 0.4}}),
-    (InvalidWeights, {"weights": {"semantic": 1.5, "keyword": -0.5}}),
-    (InvalidWeights, {"weights": {"semantic": float("nan"), "keyword": 1.0}}),
-    (InvalidWeights, {"weights": {"semantic": float("inf")}}),
-    (InvalidWeights, {"weights": {"vector": 1.0}}),
-    (InvalidWeights, {"weights": {}}),
-    (InvalidQuery, {"top_k": 0}),
-    (InvalidQuery, {"top_k": -5}),
-    (InvalidQuery, {"top_k": 200}),
-    (InvalidQuery, {"top_k": 101}),
-    (InvalidArgument, {"top_k": 1.5}),
-    (InvalidVector, {"vector": [1.0] * (DIMENSION + 1)}),
-    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1)}),
-    (InvalidVector, {"vector": [float("nan")] * DIMENSION}),
-    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1) + [float("inf")]}),
-    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1) + [float("-inf")]}),
-    (InvalidVector, {"vector": [0.0] * DIMENSION}),
-    (InvalidVector, {"vector": []}),
-    (InvalidVector, {"vector": ["a"] * DIMENSION}),
-    (InvalidVector, {"vector": [1e38] * DIMENSION}),
-    (InvalidQuery, {"text": ""}),
-    (InvalidQuery, {"text": " \t\n"}),
-    (InvalidArgument, {"text": None}),
-    (InvalidQuery, {"preset": "best"}),
-    (InvalidQuery, {"fusion": "sum"}),
-    (InvalidQuery, {"alpha": 0.5}),
-    (InvalidQuery, {"only": ["words"]}),
-    (InvalidQuery, {"only": []}),
-    (InvalidQuery, {"per_source": 0}),
-    (InvalidQuery, {"min_confidence": 1.5}),
-    (InvalidQuery, {"min_confidence": float("nan")}),
-    (InvalidArgument, {"namespaces": "default"}),
-    (InvalidQuery, {"filters": Filters(tags="office")}),  # type: ignore[arg-type]
-]
+ONES = [1.0] * (DIMENSION - 1)
+WRONG: list[tuple[type[RequestError], list[dict[str, Any]]]] = [
+    (InvalidWeights, [{"weights": {"semantic": 0.7, "keyword": 0.3001}}, {"weights": {"vector": 1.0}}]),
+    (InvalidVector, [{"vector": vector} for vector in (
+        [1.0] * (DIMENSION + 1), [1.0] * (DIMENSION - 1), [float("nan")] * DIMENSION, [0.0] * DIMENSION, [],
+        [*ONES, float("inf")], [*ONES, float("-inf")], ["a"] * DIMENSION, [1e38] * DIMENSION, [1.0, 2.0],
+    )]),
+    (InvalidQuery, [
+        *({"top_k": top_k} for top_k in (0, -5, 200, 101)),
+        *({"text": text} for text in ("", " \t\n")),
+        {"preset": "best"}, {"fusion": "sum"}, {"alpha": 0.5}, {"only": ["words"]}, {"only": []}, {"per_source": 0},
+        {"min_confidence": 1.5}, {"min_confidence": float("nan")}, {"filters": Filters(tags="office")},
+    ]),
+    (InvalidArgument, [{"top_k": 1.5}, {"text": None}, {"namespaces": "default"}]),
+]  # fmt: skip
 
 
-@pytest.mark.spec("S1.5", "S1.8")
-@pytest.mark.parametrize(("error", "request_"), WRONG)
+@pytest.mark.spec("S1.5", "S1.8", "B8")
+@pytest.mark.parametrize(("error", "request_"), [(error, each) for error, requests in WRONG for each in requests])
 def test_a_wrong_request_is_refused_and_changes_nothing(
     office: Memory, tmp_path: Path, error: type[RequestError], request_: dict[str, Any]
 ) -> None:
     before = row_counts(tmp_path / "store")
     with pytest.raises(error) as raised:
         office.search(**{"text": "router", **request_})
-    assert raised.value.message
-    assert raised.value.remedy
-    form = wire.error_json(raised.value, "hybrid_search")
-    assert form == {
-        "status": "error",
-        "error": raised.value.message,
-        "details": raised.value.remedy,
-        "tool": "hybrid_search",
-    }
+    message, remedy = raised.value.message, raised.value.remedy
+    assert message
+    assert remedy
+    form = {"status": "error", "error": message, "details": remedy, "tool": "hybrid_search"}
+    assert wire.error_json(raised.value, "hybrid_search") == form
     assert row_counts(tmp_path / "store") == before
     assert office.search("router").results
 
@@ -310,35 +281,12 @@ def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(office: Me
         office.search("ä" * (16 * 1024) + "x")
 
 
-@pytest.mark.spec("B4")
-def test_notes_name_the_part_of_a_long_query_that_was_used(memory: Memory) -> None:
-    words = [first + second + "ox" for first in "bcdfghklmnprtz" for second in "aeiou"]
-    memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
-    response = memory.search(" ".join(words) + " " * 1000)
-    assert any("64 rarest of 70" in note for note in response.notes)
-    assert any("beginning of the query" in note for note in response.notes)
-    short = memory.search(" ".join(words[:64]))
-    assert short.notes == ()
-
-
 SAFE = [
-    "???",
-    "- + \" ' ( ) * : ^ ~ / \\ [ ] { } ! && || <> =",
-    'printer" OR 1=1; DROP TABLE items; --',
-    "body:printer AND row:[0 TO *]",
-    "NOT printer",
-    "printer*",
-    "NEAR(printer paper, 2)",
-    "\x00printer\x00",
-    "\ud800 printer \udfff",
-    "\u202eretnirp\u202c printer",
-    "👩‍👩‍👧‍👦 printer",
-    "e" + "\u0301" * 500,
-    "\x01\x02\x03\x1b[31m",
-    "%s %d {0} {printer}",
-    "${jndi:ldap://x}",
-    "\ufeffprinter",
-]
+    "???", "- + \" ' ( ) * : ^ ~ / \\ [ ] { } ! && || <> =", 'printer" OR 1=1; DROP TABLE items; --',
+    "body:printer AND row:[0 TO *]", "NOT printer", "printer*", "NEAR(printer paper, 2)", "\x00printer\x00",
+    "\ud800 printer \udfff", "\u202eretnirp\u202c printer", "👩‍👩‍👧‍👦 printer", "e" + "\u0301" * 500,
+    "\x01\x02\x03\x1b[31m", "%s %d {0} {printer}", "${jndi:ldap://x}", "\ufeffprinter", "🦦 🦡", "...", "—",
+]  # fmt: skip
 
 
 @pytest.mark.spec("B4")
@@ -347,16 +295,9 @@ def test_any_text_is_a_safe_query(office: Memory, query: str) -> None:
     for preset in ("auto", "memories"):
         response = office.search(query, preset=preset)
         assert response.degraded == ()
+        assert response.counts.get("keyword", 0) == 0 or any(map(str.isalnum, query))
         if "printer" in query and preset == "auto":
             assert "The printer jams when the paper is damp" in texts(response)
-
-
-@pytest.mark.spec("B4")
-@pytest.mark.parametrize("query", ["???", "🦦 🦡", "...", "—"])
-def test_a_query_without_word_characters_has_no_keyword_results(office: Memory, query: str) -> None:
-    response = office.search(query)
-    assert response.counts["keyword"] == 0
-    assert response.degraded == ()
 
 
 @pytest.mark.spec("B4")
@@ -412,19 +353,6 @@ def test_tag_evidence_is_the_share_of_query_words_that_are_tags(
     assert found.evidence == ({item.id: pytest.approx(expected)} if expected else {})
 
 
-@pytest.mark.spec("S3.7")
-def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory) -> None:
-    """Some engines return negative BM25 scores; here higher is better, also in `weighted`."""
-    memory.add_many([NewItem("heron heron river"), NewItem("a heron among many other birds"), NewItem("otter")])
-    for fusion in ("auto", "rrf", "weighted"):
-        found = memory.search("heron", only=["keyword"], fusion=fusion)
-        scores = [line.raw for result in found.results for line in result.contributions]
-        assert len(scores) == 2
-        assert all(score is not None and score > 0 for score in scores)
-        assert scores == sorted(scores, reverse=True)
-        assert found.results[0].item.text == "heron heron river"
-
-
 def test_recent_queries_are_embedded_once(opened: Opener) -> None:
     embedder = WordEmbedder()
     memory = opened(embedder=embedder)
@@ -436,3 +364,149 @@ def test_recent_queries_are_embedded_once(opened: Opener) -> None:
         memory.search(f"query {number}")
     memory.search("heron")
     assert embedder.texts.count("heron") == 2, "the oldest are forgotten"
+
+
+# ---------------------------------------------------------------- filters
+
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+PAGES = 600
+
+
+@pytest.fixture
+def library(memory: Memory) -> Memory:
+    """Items that all match the query equally; every 30th passes the filters."""
+    memory.add_many(
+        [
+            NewItem(
+                f"The heron stands in the river, page {number}",
+                title=f"Heron {number}" if number % 30 == 0 else "",
+                key=str(number),
+                tags=("heron", *(("rare", "marked") if number % 30 == 0 else ("plain",))),
+                kind="fact" if number % 30 == 0 else "note",
+                created_at=DAY + timedelta(days=number),
+                path=f"{'rare' if number % 30 == 0 else 'common'}/{number}.md",
+                metadata={"n": number},
+            )
+            for number in range(PAGES)
+        ],
+        wait=True,
+    )
+    memory.add_node("Heron", item=1)
+    return memory
+
+
+Passes = Callable[[Item], bool]
+FILTERS: dict[str, tuple[Filters, Passes]] = {
+    "tag": (Filters(tags=("RARE",)), lambda item: "rare" in item.tags),
+    "naive": (
+        Filters(created_to=(DAY + timedelta(days=5)).replace(tzinfo=None)),
+        lambda item: item.created_at <= DAY + timedelta(days=5),
+    ),
+    "huge": (Filters(metadata=(MetadataTest("n", "lt", 2**80),)), lambda item: True),
+    "everything": (
+        Filters(tags=("marked",), kind="fact", path="**/*0.md", metadata=(MetadataTest("n", "gte", 300),)),
+        lambda item: "marked" in item.tags and item.metadata["n"] >= 300,
+    ),
+    "nothing": (Filters(tags=("unheard of",)), lambda item: False),
+}
+"""Every filter in every retriever is in tests/conformance; these pass few, very many, all and no items."""
+
+
+@pytest.mark.spec("B5")
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filtered_search_finds_all_that_pass_and_nothing_else(library: Memory, name: str) -> None:
+    filters, passes = FILTERS[name]
+    everything = [item for offset in (0, 1000) for item in library.list(limit=1000, offset=offset)]
+    expected = {item.id for item in everything if passes(item)}
+    assert library.count(filters) == len(expected)
+    for only in (["semantic"], ["keyword"], ["tags"]):
+        response = library.search("heron river", only=only, filters=filters, top_k=100)
+        assert set(ids(response)) <= expected
+        assert len(response.results) == min(100, len(expected))
+        assert response.counts[only[0]] == min(200, len(expected))
+    for fusion in ("auto", "rrf"):
+        response = library.search("Heron river", filters=filters, top_k=100, per_source=100, fusion=fusion)
+        assert set(ids(response)) <= expected
+        assert len(response.results) == min(100, len(expected))
+        wire.dumps(wire.response_json(response))
+    for result in library.search("Heron 30", only=["graph"], filters=filters, top_k=100).results:
+        assert result.id in expected
+
+
+PATHS = (
+    "docs/a.md", "docs/x/y/a.md", "a.md", "axbyc/d1", "q/abc/r/s/d2", "a/x1/z", "b/q/xyz/z", "aa", "x/aXa", "docs/",
+)  # fmt: skip
+EXPECTED = {
+    "docs/*.md": "docs/a.md",
+    "docs/**/*.md": "docs/a.md docs/x/y/a.md",
+    "**/*.md": "docs/a.md docs/x/y/a.md a.md",
+    "**/a*b*c*/**/d?": "axbyc/d1 q/abc/r/s/d2",
+    "[ab]*/**/x[!y]*/*": "a/x1/z",
+    "**/**/**/*a*a*": "aa x/aXa",
+    "*": "a.md aa",
+    "**": " ".join(PATHS),
+}
+
+
+@pytest.mark.spec("B5")
+def test_globs(memory: Memory) -> None:
+    memory.add_many([NewItem(path, path=path) for path in PATHS])
+    for glob, expected in EXPECTED.items():
+        found = {item.path for item in memory.list(Filters(path=glob))}
+        assert found == set(expected.split()), glob
+
+
+@pytest.mark.spec("B5", "B4")
+def test_a_glob_with_many_wildcards_is_matched_quickly(memory: Memory) -> None:
+    """A regular expression would backtrack exponentially and block every other thread."""
+    memory.add_many([NewItem("heron", path="a" * 200), NewItem("otter", path="a/" * 100 + "y")])
+    for glob in ("*a" * 30 + "b", "**/" * 40 + "x", "**a" * 30 + "b", "a*" * 200 + "/b"):
+        assert memory.count(Filters(path=glob)) == 0
+    assert memory.count(Filters(path="*a" * 30)) == 1
+
+
+# ---------------------------------------------------------------- negations and corrections
+
+
+EXCLUDED = "not searched for, because it is negated: fish Harbour Grill"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "store", embedder="none") as opened:
+        opened.add(NewItem("A place for fresh fish", title="Harbour Grill", tags=("fish",)))
+        opened.add(NewItem("A restaurant with lentils and salads", title="Green Fork"))
+        yield opened
+
+
+def test_negated_words_names_and_tags_find_nothing(places: Memory):
+    found = places.search("restaurant without fish or Harbour Grill")
+    assert [result.item.title for result in found.results] == ["Green Fork"]
+    assert found.query == "restaurant without fish or Harbour Grill"
+    assert EXCLUDED in found.notes
+    assert found.counts["graph"] == found.counts["tags"] == 0
+
+
+def test_the_same_words_find_their_item_if_they_are_wanted(places: Memory):
+    found = places.search("restaurant with fish")
+    assert {result.item.title for result in found.results} == {"Green Fork", "Harbour Grill"}
+    assert found.notes == ()
+
+
+def test_analyze_and_why_name_the_excluded_words(places: Memory):
+    found = places.analyze("restaurant without fish or Harbour Grill")
+    (phrase,) = found.negated
+    assert phrase.text == "without fish or Harbour Grill"
+    assert [word.surface for word in found.words] == ["restaurant"]
+    assert (found.names, found.tags, found.notes) == ((), (), (EXCLUDED,))
+    (item,) = places.search("lentils").results
+    assert EXCLUDED in places.why(item.id, "restaurant without fish or Harbour Grill").reasons
+
+
+def test_a_note_names_a_correction(places: Memory):
+    found = places.search("lentlis")
+    assert [result.item.title for result in found.results] == ["Green Fork"]
+    (word,) = places.analyze("lentlis").words
+    assert word.corrections[0] == "lentils"
+    assert found.notes == places.analyze("lentlis").notes != ()
