@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fourfold
+from fourfold import Memory, NewItem
 
 SOURCE = Path(fourfold.__file__).parent
 HEAVY = ("numpy", "onnxruntime", "faiss", "tokenizers", "apsw")
@@ -91,3 +92,18 @@ def test_a_search_of_the_command_line_does_not_wait_for_pydantic(tmp_path: Path)
         )
         done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
         assert done.stderr.splitlines()[-1] == "False", done.stderr
+
+
+def test_responses_and_items_are_short_on_a_console() -> None:
+    """One line for each result; long texts are cut."""
+    with Memory.open(":memory:", embedder="none") as memory:
+        first = memory.add(NewItem("opens at six\nand closes at ten", title="Harbour gate", tags=("port",)))
+        memory.add("The gate of the harbour " + "is long " * 40)
+        response = memory.search("harbour gate")
+    assert repr(first) == "Item(1, 'Harbour gate: opens at six and closes at ten', tags=('port',))"
+    head, *lines = repr(response).splitlines()
+    assert head.startswith("SearchResponse('harbour gate', confidence 0.")
+    assert [line.split()[2] for line in lines[:2]] == ["[1]", "[2]"]
+    assert lines[2].startswith("degraded: semantic: ")
+    assert all(len(line) < 120 for line in lines[:2])
+    assert repr(response.results[0]).startswith("Result(")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from fourfold.fields import Details, History, Source, column_options
 from fourfold.filters import Condition, Every, Field, Where, field_at, key_path, make_test, read_where
@@ -52,6 +53,9 @@ class NewItem(Details):
     vector: Sequence[float] | Vector | None = None
 
 
+SUMMARY_CHARACTERS: Final = 72
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Item(History):
@@ -72,6 +76,17 @@ class Item(History):
     chunk_index: int | None
     similar: tuple[int, ...] = field(default=(), compare=False)
     """Items that say nearly the same, the most similar first. `add` and `update` fill it; it is not stored."""
+
+    def __repr__(self) -> str:
+        tags = f", tags={self.tags}" if self.tags else ""
+        return f"Item({self.id}, {self.summary!r}{tags})"
+
+    @property
+    def summary(self) -> str:
+        """Title and text in one short line."""
+        return shorten(
+            f"{self.title}: {self.text}" if self.title else self.text, SUMMARY_CHARACTERS, placeholder=" ..."
+        )
 
     def given(self) -> NewItem:
         """What storing the item again would have to be given."""

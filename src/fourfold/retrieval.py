@@ -278,6 +278,9 @@ class Result:
     source_weight: float = 1.0
     """The factor of the item's source."""
 
+    def __repr__(self) -> str:
+        return f"Result({self.score:.4f}, confidence {self.confidence:.2f}, {self.item!r})"
+
     @property
     def factors(self) -> Mapping[str, float]:
         """What the sum of the contributions is multiplied by, in this order; factors of 1 are left out."""
@@ -365,3 +368,11 @@ class SearchResponse:
     candidates: Candidates | None = None
     """On request, for one namespace."""
     time_window: TimeWindow | None = None
+
+    def __repr__(self) -> str:
+        """One line for each result: score, confidence, id and the beginning of the item."""
+        lines = [f"SearchResponse({self.query!r}, confidence {self.confidence:.2f}, {len(self.results)} results)"]
+        lines += (
+            f"{each.score:8.4f}  {each.confidence:.2f}  [{each.item.id}] {each.item.summary}" for each in self.results
+        )
+        return "\n".join(lines + [f"degraded: {each.retriever}: {each.reason}" for each in self.degraded])

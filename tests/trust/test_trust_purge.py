@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def searching(folder: Path, pipe: Any) -> None:
         pipe.recv()
         response = memory.search("the heron met", top_k=100)
         assert memory.check() == []
-        pipe.send((len(response.results), [result.item.text for result in response.results if CANARY in repr(result)]))
+        pipe.send(
+            (len(response.results), [result.item.text for result in response.results if CANARY in str(asdict(result))])
+        )
 
 
 def test_purge_works_while_another_process_has_the_store_open(tmp_path: Path) -> None:
