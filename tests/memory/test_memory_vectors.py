@@ -1,9 +1,9 @@
-"""Vectors: the queue, failing embedders, one space per namespace, re-embedding."""
+"""Vectors: the queue, failing embedders, spaces, re-embedding, the worker, and the built-in model."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ import apsw
 import numpy as np
 import pytest
 from concurrently import begin
-from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, eventually, ids, notes, row_counts, texts
+from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, eventually, notes, row_counts, texts
 from store_calls import StoreCalls
 
-from fourfold.errors import EmbedderUnavailable, InvalidVector, SpaceMismatch
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
+from fourfold import ItemPatch, Memory, NewItem, wire
+from fourfold.cli.embedding_worker import embed_all, work
+from fourfold.embed.builtin import built_in_model
+from fourfold.embed.session import LocalEmbedder
+from fourfold.errors import EmbedderUnavailable, SpaceMismatch, StoreNotFound
 
 
 def unavailable() -> Exception:
@@ -298,24 +300,226 @@ def test_no_vector_of_the_old_model_survives(opened: Opener, tmp_path: Path) -> 
         old.search("heron")  # this memory was open throughout
 
 
-@pytest.mark.spec("B8")
-def test_without_embedder_the_first_given_vector_fixes_the_space(opened: Opener) -> None:
-    memory = opened(embedder="none")
-    memory.add(NewItem("one", vector=[1.0, 0.0, 0.0]))
-    with pytest.raises(InvalidVector, match="3"):
-        memory.add(NewItem("two", vector=[1.0, 0.0]))
-    with pytest.raises(InvalidVector):
-        memory.add_many([NewItem("x", vector=[0.0, 1.0, 0.0]), NewItem("y", vector=[0.0, 1.0])])
-    assert memory.count() == 1
-    with pytest.raises(SpaceMismatch):
-        opened().search("anything")
+# ---------------------------------------------------------------- the worker
+
+
+def pending_vectors(memory: Memory) -> dict[str, int]:
+    return {name: facts["pending_vectors"] for name, facts in memory.status()["namespaces"].items()}
+
+
+@pytest.mark.spec("C4")
+def test_every_namespace_of_the_space_is_embedded_and_no_other(opened: Opener) -> None:
+    foreign = opened(embedder=WordEmbedder("foreign"), namespace="foreign", background=False)
+    foreign.add_many(notes(2), wait=True)
+    foreign.add_many(notes(5))
+    memory = opened(background=False)
+    memory.within("mine").add_many(notes(2), wait=True)
+    memory.within("mine").add_many(notes(40))
+    memory.within("unclaimed").add_many(notes(3))
+    memory.add_many(notes(70))
+    embed_all(memory)
+    assert pending_vectors(memory) == {"default": 0, "foreign": 3, "mine": 0, "unclaimed": 3}
+
+
+@pytest.mark.spec("C4")
+def test_a_second_worker_leaves_the_work_to_the_first(opened: Opener) -> None:
+    one, other = opened(background=False), opened(background=False)
+    one.add_many(notes(5))
+    with StoreCalls(one.store).lease(None) as mine:
+        assert mine
+        assert other.status()["embedding_worker"] is True
+        embed_all(other)
+        assert pending_vectors(other) == {"default": 5}
+    assert other.status()["embedding_worker"] is False
+    embed_all(other)
+    assert pending_vectors(other) == {"default": 0}
+
+
+class Flaky(WordEmbedder):
+    """An embedder whose first calls fail."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise EmbedderUnavailable("the endpoint is down", "Wait")
+        return super().embed(texts)
+
+
+@pytest.mark.spec("C4")
+def test_an_embedder_that_recovers_is_retried(opened: Opener) -> None:
+    memory = opened(embedder=Flaky(4), background=False)
+    memory.add_many(notes(5))
+    embed_all(memory, pauses=(0, 0, 0, 0))
+    assert pending_vectors(memory) == {"default": 0}
+
+
+@pytest.mark.spec("C4")
+def test_the_first_batch_of_a_namespace_is_retried(opened: Opener) -> None:
+    """A worker whose endpoint is down used to end at once if the namespace had no vector space yet."""
+    memory = opened(embedder=Flaky(3), background=False)
+    memory.add_many(notes(5))
+    work(memory, pauses=(0, 0, 0))
+    assert pending_vectors(memory) == {"default": 0}
+
+
+@pytest.mark.spec("C4")
+def test_the_worker_ends_if_the_embedder_stays_unavailable(opened: Opener) -> None:
+    memory = opened(embedder=Flaky(1000), background=False)
+    memory.add_many(notes(5))
+    embed_all(memory, pauses=(0, 0))
+    assert pending_vectors(memory) == {"default": 5}
+    assert memory.status()["embedding_worker"] is False
+
+
+@pytest.mark.spec("C4")
+def test_a_deleted_store_is_not_created_again(tmp_path: Any) -> None:
+    with pytest.raises(StoreNotFound, match="no store in"):
+        Memory.open(tmp_path / "gone", embedder="none", create=False)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.spec("C4")
+def test_an_updated_item_has_its_vector_when_the_caller_waits(opened: Opener) -> None:
+    memory = opened(background=False)
+    item = memory.add("the heron stands in the reeds", wait=True)
+    memory.update(item.id, ItemPatch(text="the badger digs at night"), wait=True)
+    assert pending_vectors(memory) == {"default": 0}
+    response = memory.search("the badger digs at night", only=["semantic"])
+    assert response.results[0].contributions[0].raw == pytest.approx(1)
+
+
+# ---------------------------------------------------------------- the built-in model
+
+
+OFFICE = (
+    "The router's password is in the blue folder", "Our cat Minka is afraid of thunderstorms",
+    "The quarterly invoice goes to Mrs Keller in accounting", "Bread is baked on Tuesday and Friday mornings",
+    "Der Drucker im zweiten Stock braucht neuen Toner", "Error E4021 means that the pressure valve is stuck",
+)  # fmt: skip
+
+
+class Shared(LocalEmbedder):
+    """An embedder that stays loaded when a memory closes."""
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[Shared]:
+    loaded = built_in_model()
+    shared = Shared(loaded._make_fingerprint, loaded._make_recipe, loaded.dimension)
+    yield shared
+    LocalEmbedder.close(shared)
+
+
+@pytest.fixture
+def office_notes(model: Shared, tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "store", embedder=model) as memory:
+        memory.add_many([NewItem(text) for text in OFFICE], wait=True)
+        yield memory
+
+
+@pytest.mark.spec("S1.1", "S1.6", "B1")
+@pytest.mark.parametrize(("query", "answer"), [
+    ("how do I get into the network?", OFFICE[0]), ("which pet dislikes storms", OFFICE[1]),
+    ("who handles our bills", OFFICE[2]), ("E4021", OFFICE[5]), ("Toner für den Drucker", OFFICE[4]),
+])  # fmt: skip
+def test_the_answer_comes_first(office_notes: Memory, query: str, answer: str) -> None:
+    response = office_notes.search(query)
+    assert texts(response)[0] == answer
+    assert response.degraded == ()
+    assert response.timings_ms["embed"] > 0
+
+
+@pytest.mark.spec("B14")
+def test_confidence_separates_answerable_from_unanswerable_questions(office_notes: Memory) -> None:
+    known = office_notes.search("where is the password of the router")
+    unknown = office_notes.search("what did Napoleon eat at Austerlitz")
+    assert known.confidence > 0.8
+    assert unknown.confidence < 0.3
+    assert office_notes.search("what did Napoleon eat at Austerlitz", min_confidence=0.5).results == ()
+
+
+@pytest.mark.spec("B4")
+def test_the_model_reports_texts_that_it_truncates(office_notes: Memory) -> None:
+    response = office_notes.search("where is the bread " * 200)
+    assert any("beginning of the query" in note for note in response.notes)
+    assert office_notes.search("where is the bread").notes == ()
+    surrogates = office_notes.search("bread \ud83d \x00 ?")
+    assert texts(surrogates)[0] == OFFICE[3]
+    wire.dumps(wire.response_json(surrogates))
 
 
 @pytest.mark.spec("B8")
-def test_each_namespace_has_its_own_space(opened: Opener) -> None:
-    opened().add("heron", wait=True)
-    other = opened(namespace="wide", embedder=WordEmbedder("wide", 64))
-    other.add("otter", wait=True)
-    assert texts(other.search("otter")) == ["otter"]
-    assert texts(opened().search("heron")) == ["heron"]
-    assert len(ids(other.search("heron", only=["semantic"]))) == 1
+def test_the_namespace_records_its_model(office_notes: Memory, model: Shared) -> None:
+    space = StoreCalls(office_notes.store).space("default")
+    assert space is not None
+    assert (space.fingerprint, space.dimension) == (model.fingerprint, 384)
+    status = office_notes.status()
+    assert status["namespaces"]["default"]["pending_vectors"] == 0
+    assert status["embedder"] == model.fingerprint
+
+
+@pytest.mark.spec("B3")
+def test_by_default_memory_uses_the_built_in_model_and_loads_it_only_when_needed(opened: Opener) -> None:
+    memory = opened(embedder=None, background=False)
+    memory.add("heron")
+    assert texts(memory.search("heron", only=["keyword"])) == ["heron"]
+    response = memory.search("heron")
+    assert response.degraded[0].pending == 1
+
+
+@pytest.mark.spec("B14")
+@pytest.mark.parametrize(
+    ("answered", "unanswered"),
+    [
+        ("What does Mira Hoffmann lead?", "When is Mira Hoffmann's birthday?"),
+        ("In what does Heron keep its data?", "Who is the designer of Heron?"),
+        ("Wofür nutzen wir Redis?", "Welche Version hat Redis?"),
+    ],
+)
+def test_naming_a_thing_is_not_answering_a_question_about_it(
+    opened: Opener, model: Shared, answered: str, unanswered: str
+) -> None:
+    memory = opened(embedder=model)
+    things = {
+        "Mira Hoffmann": "Mira leads the backend work and sits on the second floor",
+        "Heron": "Heron takes orders and keeps its data in Postgres 16",
+        "Redis": "Redis nutzen wir als Cache und für Sitzungen",
+        "Jonas Brandt": "Jonas was born on 4 May and leads the workshop",
+        "Gulls": "Gulls sends invoices; its screens were drawn by the designer Ines",
+        "Postgres": "Version 17 mit zwei Replikaten",
+    }
+    memory.add_many([NewItem(text, title=title) for title, text in things.items()], wait=True)
+    known, unknown = memory.search(answered), memory.search(unanswered)
+    assert unknown.confidence < 0.4 < 0.7 < known.confidence
+
+
+@pytest.mark.spec("C2")
+def test_confidence_counts_relations_and_tags(opened: Opener, model: Shared) -> None:
+    """Uses the store of the README."""
+    memory = opened(embedder=model)
+    memory.add_many(
+        [
+            NewItem("The spare key is with Mrs Okafor on the second floor", tags=("home",)),
+            NewItem("Der Mietvertrag läuft bis zum 30. Juni 2029", tags=("home",)),
+            NewItem("Takes orders and sends invoices", title="Checkout", tags=("shop",)),
+            NewItem("Postgres 16 with two replicas, backups at 02:40", title="Kestrel", tags=("shop",)),
+        ],
+        wait=True,
+    )
+    memory.add_edges([("Checkout", "depends on", "Kestrel", 1.0)])
+    relation = {result.item.title: result.confidence for result in memory.search("What depends on Kestrel?").results}
+    assert relation["Kestrel"] < 0.3 < 0.7 < relation["Checkout"]
+    for options in ({}, {"only": ["tags"]}, {"preset": "memories"}, {"preset": "memories", "alpha": 0.5}):
+        tag = memory.search("shop", **options)
+        shop = [result.confidence for result in tag.results if "shop" in result.item.tags]
+        home = [result.confidence for result in tag.results if "home" in result.item.tags]
+        assert len(shop) == 2
+        assert min(shop) > max(home, default=0.0)
+    assert memory.search("Kestrel", only=["graph"]).confidence > 0.1
+    assert memory.search("How high is Mount Fuji?").confidence < 0.3

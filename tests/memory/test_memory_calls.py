@@ -1,14 +1,19 @@
-"""After a cancelled or interrupted call, the next call works and no write is partial."""
+"""Calls in threads, coroutines and forked children; cancelled, interrupted and closed in between."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,10 +23,278 @@ import pytest
 from concurrently import begin, outcomes, results
 from engine_support import Opener, WordEmbedder, notes, texts
 
-from fourfold import AsyncMemory, Memory
-from fourfold.errors import StoreUnavailable, TimedOut
-from fourfold.model import Filters, ItemPatch, NewItem
-from fourfold.retrieval import SearchResponse
+from fourfold import AsyncMemory, BaseEmbedder, Filters, ItemPatch, Memory, NewItem, SearchResponse
+from fourfold.errors import NotFound, StoreUnavailable, TimedOut, WorldError
+from fourfold.storage.protocols import Snapshot, Transaction
+from fourfold.storage.sqlite.store import TemporaryStore
+
+# ---------------------------------------------------------------- AsyncMemory and threads
+
+
+ROOT = Path(__file__).parents[2]
+
+
+# ---------------------------------------------------------------- AsyncMemory
+
+
+class SlowStore(TemporaryStore):
+    """A store in which every call waits until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Event()
+        self.released = threading.Event()
+
+    def _wait(self) -> None:
+        self.waiting.set()
+        assert self.released.wait(60)
+
+    @contextmanager
+    def snapshot(self, namespace: str, **options: Any) -> Iterator[Snapshot]:  # type: ignore[override]
+        self._wait()
+        with super().snapshot(namespace, **options) as snapshot:
+            yield snapshot
+
+    @contextmanager
+    def transaction(self, namespace: str, **options: Any) -> Iterator[Transaction]:  # type: ignore[override]
+        self._wait()
+        with super().transaction(namespace, **options) as transaction:
+            yield transaction
+
+
+WAITING = {
+    "search": lambda memory: memory.search("heron"),
+    "add": lambda memory: memory.add("heron"),
+    "list": lambda memory: memory.list(),
+    "count": lambda memory: memory.count(),
+    "why": lambda memory: memory.why("key:heron", "heron"),
+    "nodes": lambda memory: memory.nodes(),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+async def test_a_slow_store_does_not_delay_a_concurrent_coroutine(name: str) -> None:
+    store = SlowStore()
+    store.released.set()
+    memory = await AsyncMemory.open(store, embedder="none", background=False)
+    await memory.add(NewItem("heron", key="heron"))
+    store.released.clear()
+    store.waiting.clear()
+    call = asyncio.create_task(WAITING[name](memory))
+    turns = 0
+    while not store.waiting.is_set():
+        await asyncio.sleep(0)
+    for _ in range(1000):  # the loop runs while the store blocks
+        await asyncio.sleep(0)
+        turns += 1
+    assert not call.done()
+    assert turns == 1000
+    store.released.set()
+    await call
+    await memory.close()
+
+
+async def test_calls_of_one_memory_run_concurrently() -> None:
+    store = SlowStore()
+    memory = await AsyncMemory.open(store, embedder="none", background=False)
+    calls = [asyncio.create_task(memory.count()) for _ in range(8)]
+    await asyncio.to_thread(store.waiting.wait, 60)
+    store.released.set()
+    assert await asyncio.gather(*calls) == [0] * 8
+    await memory.close()
+
+
+METHODS = [
+    name
+    for name, method in inspect.getmembers(Memory, callable)
+    if not name.startswith("_") and name not in ("within", "troubles")
+]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_of_memory_is_a_coroutine_with_the_same_signature(name: str) -> None:
+    assert hasattr(AsyncMemory, name), f"add {name} to AsyncMemory"
+    blocking, waiting = getattr(Memory, name), getattr(AsyncMemory, name)
+    assert inspect.iscoroutinefunction(waiting)
+    assert not inspect.iscoroutinefunction(blocking)
+    if name not in ("open", "close"):
+        assert inspect.signature(waiting) == inspect.signature(blocking)
+        assert waiting.__doc__ == blocking.__doc__
+
+
+async def test_views_of_other_namespaces_share_the_store() -> None:
+    async with await AsyncMemory.open(":memory:", embedder="none") as memory:
+        other = memory.within("other")
+        await other.add("heron")
+        assert (memory.namespace, other.namespace) == ("default", "other")
+        assert await memory.namespaces() == [("other", 1)]
+        assert (await memory.count(), await other.count()) == (0, 1)
+        assert memory.troubles() == {}
+
+
+async def test_errors_of_a_call_reach_the_awaiting_coroutine(tmp_path: Path) -> None:
+    async with await AsyncMemory.open(tmp_path / "store", embedder="none") as memory:
+        with pytest.raises(NotFound):
+            await memory.get([7])
+    await memory.close()  # closing twice is harmless
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(WorldError):
+        await AsyncMemory.open(tmp_path / "file" / "store", embedder="none")
+
+
+# ---------------------------------------------------------------- Memory
+
+
+def test_memory_from_a_plain_script(tmp_path: Path) -> None:
+    script = """
+import sys
+from fourfold import Memory, NewItem
+with Memory.open(sys.argv[1], embedder="none") as memory:
+    memory.add(NewItem("The heron stands in the river", tags=("bird",)))
+    print(memory.search("heron").results[0].item.text, memory.tags(), memory.namespace)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout == "The heron stands in the river [('bird', 1)] default\n"
+
+
+async def test_both_memories_share_a_store_inside_an_event_loop(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
+        assert memory.add("heron").text == "heron"
+        async with await AsyncMemory.open(tmp_path / "store", embedder="none") as other:
+            assert await other.count() == 1
+
+
+def test_closing_twice_is_harmless_and_a_failed_open_leaves_no_thread(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "store", embedder="none")
+    memory.add(NewItem("heron"))
+    memory.close()
+    memory.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        memory.add("otter")
+    (tmp_path / "file").write_text("x")
+    before = threading.active_count()
+    with pytest.raises(WorldError):
+        Memory.open(tmp_path / "file" / "store", embedder="none")
+    assert threading.active_count() == before
+
+
+# ---------------------------------------------------------------- forks
+
+
+BLOCKING = """
+import os, sys
+from fourfold import Memory
+from fourfold.errors import StoreUnavailable
+
+with Memory.open(sys.argv[1], embedder="none") as memory:
+    memory.add("written before the fork")
+    memory.search("written")
+    child = os.fork()
+    if child == 0:
+        calls = [("search", "written"), ("add", "x"), ("status",), ("get", [1]), ("check",)]
+        for name, *arguments in calls:
+            try:
+                getattr(memory, name)(*arguments)
+            except StoreUnavailable as error:
+                print("refused", "after the fork" in error.remedy, flush=True)
+        memory.close()
+        with Memory.open(sys.argv[1], embedder="none") as own:
+            own.add("written by the child")
+        sys.exit(0)
+    os.waitpid(child, 0)
+    memory.add("written by the parent")
+    found = memory.search("written").results
+    print(len(found), memory.check(), flush=True)
+"""
+
+ASYNC = """
+import asyncio, os, sys
+from fourfold import AsyncMemory
+from fourfold.errors import StoreUnavailable
+
+async def refused(memory):
+    try:
+        await memory.search("written")
+    except StoreUnavailable:
+        print("refused", flush=True)
+    await memory.close()
+
+loop = asyncio.new_event_loop()
+memory = loop.run_until_complete(AsyncMemory.open(sys.argv[1], embedder="none", background=False))
+loop.run_until_complete(memory.add("written before the fork"))
+child = os.fork()
+if child == 0:
+    asyncio.new_event_loop().run_until_complete(refused(memory))
+    os._exit(0)
+os.waitpid(child, 0)
+print(len(loop.run_until_complete(memory.search("written")).results), flush=True)
+loop.run_until_complete(memory.close())
+"""
+
+
+def run(script: str, store: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, str(store)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_refused_at_once_and_the_parent_continues(tmp_path: Path) -> None:
+    assert run(BLOCKING, tmp_path / "store") == ["refused True"] * 5 + ["3 []"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_refused_by_the_async_memory_too(tmp_path: Path) -> None:
+    assert run(ASYNC, tmp_path / "store") == ["refused", "1"]
+
+
+class Lengths(BaseEmbedder):
+    name, dimension = "lengths", 2
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, len(text)] for text in texts]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_callback_may_call_the_memory(tmp_path: Path) -> None:
+    counts: list[int] = []
+    with Memory.open(tmp_path / "store", embedder=Lengths(), background=False) as memory:
+        memory.add("a")
+        assert begin(lambda: memory.embed_pending(lambda done, total: counts.append(memory.count()))).result(60) == 1
+        assert counts == [1]
+        assert memory.search("a", only=["semantic"]).results
+
+
+def test_threads_share_one_memory(tmp_path: Path) -> None:
+    memory = begin(lambda: Memory.open(tmp_path / "store", embedder=WordEmbedder())).result(60)
+
+    def work(number: int) -> int:
+        found = memory.add(NewItem(f"thread {number}", key=str(number)), wait=True)
+        assert texts(memory.search(f"thread {number}", only=["keyword"]))[0] == f"thread {number}"
+        return found.id
+
+    assert len(set(results(*(partial(work, number) for number in range(12))))) == memory.count() == 12
+    counts = results(*[lambda: len(memory.search("thread", top_k=100).results)] * 8)
+    assert (set(counts), memory.check()) == ({12}, [])
+    memory.close()
+
+
+# ---------------------------------------------------------------- cancelled and interrupted calls
+
 
 CALLS: dict[str, Callable[[Any, int], Any]] = {
     "search": lambda memory, n: memory.search(f"the heron met the otter at gate {n}"),
