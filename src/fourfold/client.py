@@ -15,7 +15,7 @@ from dataclasses import fields
 from datetime import datetime
 from functools import wraps
 from inspect import signature
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, get_args, get_origin
 from urllib.parse import quote, urlsplit
 
@@ -143,6 +143,7 @@ class RemoteMemory:
     """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
     sources = _remote(Memory.sources)
     add_node = _remote(Memory.add_node)
+    add_edges = _remote(Memory.add_edges)
     nodes = _remote(Memory.nodes)
     node = _remote(Memory.node)
     neighbors = _remote(Memory.neighbors)
@@ -185,15 +186,12 @@ class RemoteMemory:
         self.add_edges([(source, relation, target, weight)])
         return Edge(source, relation, target, weight)
 
-    def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
-        self._send(OPERATIONS["add_edges"], {"edges": [encode(Edge(*edge)) for edge in edges]})
-
     # ------------------------------------------------------------ requests
 
     def _carry_out(self, operation: Operation, values: dict[str, Any], result: Any) -> Any:
         """The result of a method with these arguments."""
-        for name in operation.lacks:
-            if values.pop(name) not in (None, False):
+        for name in (*operation.lacks, "candidates"):
+            if values.pop(name, None) not in (None, False):
                 raise NotOffered(f"a server does not offer `{name}` of `{operation.name}`", "Leave it out")
         if operation.paged:
             return self._page(operation, values, result)
@@ -212,7 +210,9 @@ class RemoteMemory:
             raise
         if result is SearchResponse:
             return response_of(answer, rules.checked_filters(values["filters"]))
-        return True if result is bool else value_of(result, answer[operation.answer] if operation.answer else answer)
+        if result in (bool, NoneType):
+            return True if result is bool else None
+        return value_of(result, answer[operation.answer] if operation.answer else answer)
 
     def _page(self, operation: Operation, values: dict[str, Any], result: Any) -> Any:
         """The rows of a list from `offset` on, at most `limit`; None: all."""
@@ -298,6 +298,8 @@ def _fields(value: NewItem | ItemPatch, empty: Collection[Json]) -> dict[str, Js
 
 def _json(name: str, value: Any) -> Json:
     match value:
+        case _ if name == "edges":
+            return [encode(Edge(*edge)) for edge in value]
         case _ if name == "vector":
             return check_vector(cast("Sequence[float] | Vector", value)).tolist()
         case NewItem():

@@ -78,6 +78,7 @@ class Memory(ItemMethods, GraphMethods):
         """The items that answer a text, best first, with the reasons. Several `namespaces` are searched separately.
 
         `history` also shows what was superseded, `as_of` what was believed then.
+        `text`: a question, keywords or names. `filters`: what an item must satisfy.
         """
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
         if top_k is None and preset is None:
@@ -116,7 +117,10 @@ class Memory(ItemMethods, GraphMethods):
         time: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
-        """Why an item has its place in the answer to a text, or was not found."""
+        """Why an item has its place in the answer to a text, or was not found.
+
+        `text`: a question, keywords or names. `filters`: what an item must satisfy.
+        """
         filters = rules.checked_filters(filters)
         with self._reading() as snapshot:
             (stored,) = self._items(snapshot, [item])
@@ -142,7 +146,10 @@ class Memory(ItemMethods, GraphMethods):
         rerank: str | None = None,
         time: str | None = None,
     ) -> Analysis:
-        """How a search would read a text: its language, words, names and tags, and the plan."""
+        """How a search would read a text: its language, words, names and tags, and the plan.
+
+        `text`: a question, keywords or names.
+        """
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
         request = PlanRequest(
             text, chosen, fusion, weights, alpha, recency=recency, rerank=second, source_weights=source_weights

@@ -6,6 +6,7 @@ from it. The methods of `AsyncMemory` derive from those of `Memory`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -45,6 +46,8 @@ class Operation:
     """Whether it needs no token. Errors then show only their names."""
     id: str = ""
     """Its name in the OpenAPI document; empty: `name`."""
+    example: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The body of a request."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", self.id or self.name)
@@ -59,21 +62,50 @@ class Operation:
         return path[1:] if path.startswith("//") else NAMESPACE + path
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """The parameters in the path."""
+        return tuple(name for name in _PLACE.findall(self.path) if name != "namespace")
+
+    @property
+    def in_namespace(self) -> bool:
+        return self.path.startswith(NAMESPACE)
+
+    @property
+    def has_body(self) -> bool:
+        return self.verb not in ("GET", "DELETE")
+
+    @property
     def is_json(self) -> bool:
         return self.takes == self.gives == JSON
 
     @property
+    def writes(self) -> bool:
+        return self.scope != "read" and self.verb != "GET"
+
+    @property
+    def status(self) -> int:
+        """The status of an answer."""
+        return 204 if self.verb == "DELETE" else 201 if self.name.startswith("add") else 200
+
+    @property
+    def searches(self) -> bool:
+        """Whether its parameters are options of a search."""
+        return self.names == _QUERY
+
+    @property
     def takes_one(self) -> bool:
         """Whether the path names one of the `ids` that the method takes."""
-        return self.names.get("ids") == "id"
+        return self.names == _ONE
 
 
+_PLACE: Final = re.compile(r"\{(\w+)")
 _ID: Final = {"item": "id"}
 _ONE: Final = {"ids": "id"}
 _QUERY: Final = {"text": "query"}
 _EDGE: Final = {"source": "from", "target": "to"}
 _ITEM: Final = "/items/{id:path}"
 _NODE: Final = "/graph/nodes/{name:path}"
+_ASKED: Final = {"query": "how do I get into the network?"}
 
 _TABLE: Final = (
     Operation(
@@ -81,18 +113,38 @@ _TABLE: Final = (
         "POST /search",
         "Search with four retrievers, fused into one ranking",
         names=_QUERY,
-        lacks=("candidates",),
+        example=_ASKED,
     ),
-    Operation("why", "POST /why", "Say why an item is where it is in a ranking, or not in it", names=_QUERY),
-    Operation("analyze", "POST /analyze", "Say how a query is read", names=_QUERY),
+    Operation(
+        "why",
+        "POST /why",
+        "Say why an item is where it is in a ranking, or not in it",
+        names=_QUERY,
+        example={**_ASKED, "item": 1},
+    ),
+    Operation("analyze", "POST /analyze", "Say how a query is read", names=_QUERY, example=_ASKED),
     Operation("tags", "GET /tags", "List the tags and how many items carry each", answer="counts", paged=True),
     Operation("facets", "GET /facets", "Count tags, kinds, languages, metadata keys"),
     # items
     Operation("list", "GET /items", "List items, newest first", answer="items", paged=True, id="list_items"),
     Operation("count", "GET /items", answer="total", fixed={"limit": 1}),
     Operation("unknown_names", "GET /items", answer="notes", fixed={"limit": 1}),
-    Operation("add", "POST /items", "Store an item", "write", names={"item": "text"}),
-    Operation("add_many", "POST /items:batch", "Store items, all or none", "write", answer="items"),
+    Operation(
+        "add",
+        "POST /items",
+        "Store an item",
+        "write",
+        names={"item": "text"},
+        example={"text": "The router is in room 4", "tags": ["office"]},
+    ),
+    Operation(
+        "add_many",
+        "POST /items:batch",
+        "Store items, all or none",
+        "write",
+        answer="items",
+        example={"items": [{"text": "The router is in room 4", "tags": ["office"]}]},
+    ),
     Operation("get", "POST /items:get", "Show items in full", answer="items", paged=True, id="get_many"),
     Operation("show", f"GET {_ITEM}", "Read an item", id="get"),
     Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}),
@@ -122,6 +174,7 @@ _TABLE: Final = (
         "Merge items that say the same into one; undo of that one takes it back",
         "write",
         names={"kept": "keep", "others": "ids"},
+        example={"keep": 1, "ids": [2]},
     ),
     Operation(
         "duplicates",
@@ -131,16 +184,31 @@ _TABLE: Final = (
         lacks=("filters", "progress"),
     ),
     # raw records
-    Operation("add_raw", "POST /raw", "Store a raw record", "write", names={"source": ""}),
+    Operation(
+        "add_raw",
+        "POST /raw",
+        "Store a raw record",
+        "write",
+        names={"source": ""},
+        example={"content": "Ada: the key is with me", "speaker": "Ada"},
+    ),
     Operation("list_raw", "GET /raw", "List raw records", answer="raw", paged=True),
     Operation("get_raw", "GET /raw/{id}", "Read a raw record", names=_ONE),
     Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write", names=_ONE, id="delete_raw"),
     # the graph
     Operation("nodes", "GET /graph/nodes", "List nodes", answer="nodes", paged=True),
-    Operation("add_node", "POST /graph/nodes", "Store a node, or add to it", "write"),
+    Operation(
+        "add_node",
+        "POST /graph/nodes",
+        "Store a node, or add to it",
+        "write",
+        example={"name": "Ada", "label": "person"},
+    ),
     Operation("node", f"GET {_NODE}", "Show a node", id="show_node"),
     Operation("remove_node", f"DELETE {_NODE}", "Delete a node with its edges", "write"),
-    Operation("add_edges", "POST /graph/edges", "Store edges; an edge that exists gets the weight", "write"),
+    Operation(
+        "add_edges", "POST /graph/edges", "Store edges; an edge that exists gets the weight", "write", answer="edges"
+    ),
     Operation("remove_edge", "DELETE /graph/edges", "Delete an edge", "write", names=_EDGE),
     Operation("neighbors", "GET /graph/neighbors", "List the nodes near one", answer="neighbors", paged=True),
     Operation("local_graph", "GET /graph/around", "The graph around a node", id="around"),

@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
+from inspect import cleandoc, signature
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from fourfold.arguments import hints_of
 from fourfold.fields import OPTIONAL
 from fourfold.model import Edge, Filters, Item, Json, Neighbor, RawRecord
+from fourfold.operations import OPERATIONS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Contribution, Degraded, Plan, Result, SearchResponse, TimeWindow
 from fourfold.text.secrets import masks_in
@@ -74,7 +77,7 @@ class Shape(NamedTuple):
     optional: Sequence[str] = ()
     """Attributes that JSON has only if they are set."""
     computed: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {}
-    """Types and functions of what only JSON has."""
+    """Types and functions of what only JSON has, or shows in another way."""
     merged: str | None = None
     """The field whose members are members of this object."""
 
@@ -86,6 +89,11 @@ def _location(item: Item) -> str | None:
 def _masked(item: Item) -> tuple[str, ...]:
     """The kinds of the secrets that were masked in the text."""
     return tuple(dict.fromkeys((*masks_in(item.title), *masks_in(item.text))))
+
+
+def _reranker(plan: Plan) -> str | None:
+    """The kind of the reranker: the path of a folder is not for callers."""
+    return plan.rerank and plan.rerank.partition(":")[0]
 
 
 _SHAPES: Final[Mapping[type, Shape]] = {
@@ -101,6 +109,7 @@ _SHAPES: Final[Mapping[type, Shape]] = {
     RawRecord: Shape(optional=("source",)),
     Edge: Shape(names={"source": "from", "target": "to"}),
     Neighbor: Shape(merged="node"),
+    Plan: Shape(computed={"rerank": (str | None, _reranker)}),
     TimeWindow: Shape(names={"start": "from", "end": "to"}),
     Result: Shape(merged="item", optional=("outside_window", "part", "also_in", "explanation")),
 }
@@ -125,7 +134,8 @@ class Member(NamedTuple):
 
 _hints: Final = cache(get_type_hints)
 _COUNT: Final = tuple[str, int]
-"""The type of a name with the number of its items, which is an object in JSON."""
+EDGE: Final = tuple[str, str, str, float]
+"""The types of a name with the number of its items, and of an edge to store, which are objects in JSON."""
 
 
 @cache
@@ -151,7 +161,7 @@ def members(kind: type) -> Mapping[str, Member]:
             attribute,
             hint,
             attribute in shape.optional,
-            read is None,
+            attribute in defaults,
             defaults.get(attribute, MISSING),
             read,
             *_converters(hint),
@@ -173,6 +183,8 @@ def _converters(hint: Any) -> tuple[Callable[[Any], Json] | None, Callable[[Any]
         return encode, partial(decode, cast("type", hint))
     if origin is Mapping:
         return dict, None
+    if hint == EDGE:
+        return lambda edge: encode(Edge(*edge)), None
     if hint == _COUNT:
         return _count_json, lambda form: (form["name"], form["items"])
     if origin in (tuple, list, Sequence):
@@ -199,6 +211,12 @@ def value_of(hint: Any, form: Json) -> Any:
     return form if form is None or from_json is None else from_json(form)
 
 
+def json_of(hint: Any, value: Any) -> Json:
+    """The JSON of a value of any type."""
+    to_json = _converters(hint)[0]
+    return value if value is None or to_json is None else to_json(value)
+
+
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
@@ -206,6 +224,8 @@ def _finite(number: float) -> float | None:
 def encode(value: Any, only: Sequence[str] | None = None) -> dict[str, Json]:
     """The JSON object of a value. `only`: of these attributes."""
     kind = cast("type[Any]", type(value))
+    if kind.__name__ in _WRITERS:
+        return _WRITERS[kind.__name__](value)
     described = members(kind)
     merged = merged_field(kind) if only is None else None
     form: dict[str, Json] = {} if merged is None else encode(getattr(value, merged[0]))
@@ -228,6 +248,69 @@ def decode(kind: type[T], form: Form) -> T:
             part = form[member.name]
             given[member.attribute] = part if part is None or member.decode is None else member.decode(part)
     return kind(**given)
+
+
+# ---------------------------------------------------------------- parameters and results of operations
+
+
+class Parameter(NamedTuple):
+    """A parameter of the method of an operation, as callers from outside give it."""
+
+    name: str
+    member: str
+    """Its name in JSON, in paths and in queries."""
+    hint: Any
+    default: Any
+    """`inspect.Parameter.empty` if it is required."""
+    help: str
+
+    def takes(self, kind: type) -> bool:
+        return kind in kinds_of(self.hint)
+
+    @property
+    def is_id(self) -> bool:
+        """Whether it is the id of an item, or key:K."""
+        return kinds_of(self.hint) == (int, str)
+
+
+def kinds_of(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type, without None."""
+    if get_origin(hint) not in (Union, UnionType):
+        return (hint,)
+    return tuple(part for part in get_args(hint) if part is not NoneType)
+
+
+@cache
+def parameters_of(name: str) -> Sequence[Parameter]:
+    """The parameters of an operation that a server offers, without those of pages, which have cursors."""
+    operation, method = OPERATIONS[name], _method(name)
+    hints, left_out = hints_of(method), {"self", *operation.lacks, *(("limit", "offset") if operation.paged else ())}
+    help = _helps(method)
+    return [
+        Parameter(each.name, member, hints[each.name], each.default, help.get(each.name, ""))
+        for each in signature(method).parameters.values()
+        if each.name not in left_out and (member := operation.names.get(each.name, each.name))
+    ]
+
+
+def result_of(name: str) -> Any:
+    """The type of the result of an operation."""
+    return hints_of(_method(name))["return"]
+
+
+def _method(name: str) -> Callable[..., Any]:
+    from fourfold.memory import Memory
+
+    return getattr(Memory, name)
+
+
+def _helps(method: Callable[..., Any]) -> dict[str, str]:
+    """What the docstring says of parameters: from "`name`: " to the next one, or to the end of the paragraph."""
+    found = _HELP.findall(cleandoc(method.__doc__ or ""))
+    return {name: " ".join((text[:1].upper() + text[1:]).split()) for name, text in found}
+
+
+_HELP: Final = re.compile(r"`(\w+)`: (.+?)(?=\s`\w+`: |\n\n|\Z)", re.DOTALL)
 
 
 # ---------------------------------------------------------------- a search
@@ -284,7 +367,7 @@ def response_of(form: Form, filters: Filters) -> SearchResponse:
         degraded=tuple(decode(Degraded, each) for each in form["degraded"]),
         notes=tuple(form["notes"]),
         timings_ms=form["timings_ms"],
-        results=tuple(result_of(result, form["query"]) for result in form["results"]),
+        results=tuple(_result_of(result, form["query"]) for result in form["results"]),
         time_window=None if window is None else decode(TimeWindow, window),
     )
 
@@ -306,7 +389,7 @@ def result_json(result: Result, more: Sequence[str] = ()) -> dict[str, Json]:
     }
 
 
-def result_of(form: Form, query: str) -> Result:
+def _result_of(form: Form, query: str) -> Result:
     return decode(Result, {**form, "query": query})
 
 
@@ -348,7 +431,7 @@ def why_of(form: Form) -> Why:
     return Why(
         item=decode(Item, form["item"]),
         rank=form["rank"],
-        result=None if form["result"] is None else result_of(form["result"], form["query"]),
+        result=None if form["result"] is None else _result_of(form["result"], form["query"]),
         reasons=tuple(form["reasons"]),
         sources=tuple(decode(RawRecord, record) for record in form["sources"]),
     )
@@ -357,7 +440,7 @@ def why_of(form: Form) -> Why:
 # ---------------------------------------------------------------- other answers
 
 
-def duplicates_json(group: DuplicateGroup) -> dict[str, Json]:
+def _duplicates_json(group: DuplicateGroup) -> dict[str, Json]:
     others = [
         {"item": encode(item), "words": round(each.words, 3), "cosine": each.cosine and round(each.cosine, 3)}
         for item, each in group.others
@@ -365,7 +448,7 @@ def duplicates_json(group: DuplicateGroup) -> dict[str, Json]:
     return {"oldest": encode(group.oldest), "others": others}
 
 
-def duplicates_of(form: Form) -> DuplicateGroup:
+def _duplicates_of(form: Form) -> DuplicateGroup:
     from fourfold.engine.duplicates import DuplicateGroup, Similar
 
     items = [(decode(Item, each["item"]), each) for each in form["others"]]
@@ -373,8 +456,9 @@ def duplicates_of(form: Form) -> DuplicateGroup:
     return DuplicateGroup(decode(Item, form["oldest"]), others)
 
 
-_READERS: Final[Mapping[str, Callable[[Form], Any]]] = {"Why": why_of, "DuplicateGroup": duplicates_of}
-"""What reads the classes of the engine, which are not imported before they are needed."""
+_READERS: Final[Mapping[str, Callable[[Form], Any]]] = {"Why": why_of, "DuplicateGroup": _duplicates_of}
+_WRITERS: Final[Mapping[str, Callable[[Any], dict[str, Json]]]] = {"DuplicateGroup": _duplicates_json}
+"""What reads and writes the classes of the engine, which are not imported before they are needed."""
 
 
 def index_json(report: IndexReport) -> dict[str, Json]:

@@ -23,9 +23,10 @@ from fourfold.cli.main import main
 from fourfold.errors import Conflict
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
-from fourfold.serve.http import judged_files, schemas
+from fourfold.serve.http import judgements
 from fourfold.serve.http import route as route_module
 from fourfold.serve.http.app import ROUTES
+from fourfold.serve.http.derived import request_model
 
 pytestmark = pytest.mark.spec("C9")
 
@@ -68,9 +69,9 @@ def test_pages_of_items_follow_each_other_while_items_are_added(client: httpx.Cl
 @pytest.mark.parametrize(
     ("request_form", "method"),
     [
-        (schemas.SearchRequest, Memory.search),
-        (schemas.WhyRequest, Memory.why),
-        (schemas.AnalyzeRequest, Memory.analyze),
+        (request_model("search"), Memory.search),
+        (request_model("why"), Memory.why),
+        (request_model("analyze"), Memory.analyze),
     ],
 )
 def test_every_option_of_a_request_is_a_parameter_of_its_method(request_form: Any, method: Any) -> None:
@@ -202,7 +203,7 @@ def sent(client: httpx.Client, base: str, number: int, request: tuple[str, str, 
 def test_every_write_with_a_key_is_carried_out_once(client: httpx.Client) -> None:
     base = "/v1/namespaces/once"
     requests = keyed_writes(client, base)
-    assert len(requests) == sum(route.writes for route in ROUTES) + 1, "and an undo"
+    assert len(requests) == sum(route.operation.writes for route in ROUTES) + 1, "and an undo"
     for number, request in enumerate(requests):
         first = sent(client, base, number, request)
         assert first.status_code < 300, first.text
@@ -255,7 +256,7 @@ def test_a_request_that_failed_may_be_sent_again_with_its_key(client: httpx.Clie
 def test_every_operation_that_writes_carries_a_keyed_request_out_once() -> None:
     for route in ROUTES:
         taken = [dependency.call for dependency in route.dependant.dependencies]
-        assert (route_module._once in taken) == route.writes, route.path
+        assert (route_module._once in taken) == route.operation.writes, route.path
 
 
 @pytest.fixture
@@ -452,13 +453,13 @@ NAMES = [*STRANGE, "x" * 300, "x" * 301, "日本" * 150]
 
 def test_every_namespace_has_its_own_folder_of_judgements_inside_the_server_s(tmp_path: Path) -> None:
     settings = Settings(store=str(tmp_path))
-    folders = [judged_files.folder_of(settings, name) for name in NAMES]
+    folders = [judgements.folder_of(settings, name) for name in NAMES]
     assert {folder.parent for folder in folders} == {tmp_path / "http" / "judgements"}
     assert len({folder.name.lower() for folder in folders}) == len(NAMES)
     for name, folder in zip(NAMES, folders, strict=True):
-        judged_files.write(folder, {f"password = {SECRET}": {name: 1}})
-        assert list(judged_files.read(folder).values()) == [{name: 1}]
-    shown = [line.partition(": judged query")[0] for line in judged_files.scan(settings, mask=False)]
+        judgements.write(folder, {f"password = {SECRET}": {name: 1}})
+        assert list(judgements.read(folder).values()) == [{name: 1}]
+    shown = [line.partition(": judged query")[0] for line in judgements.scan(settings, mask=False)]
     assert sorted(name for name in shown if not name.endswith("...")) == sorted(STRANGE)
     assert len(shown) == len(NAMES)
     assert [path.name for path in tmp_path.iterdir()] == ["http"]
@@ -475,16 +476,16 @@ def test_a_result_in_a_namespace_of_any_name_can_be_judged(client: httpx.Client)
 
 def test_secrets_in_files_of_judgements_are_found_and_masked(tmp_path: Path) -> None:
     settings = Settings(store=str(tmp_path))
-    assert judged_files.scan(settings, mask=False) == []
+    assert judgements.scan(settings, mask=False) == []
     assert list(tmp_path.iterdir()) == []
-    folder = judged_files.folder_of(settings, "a/b")
-    judged_files.write(folder, {"heron": {"1": 1}, f"password = {SECRET}": {"key:gate": 2}})
-    (line,) = judged_files.scan(settings, mask=False)
+    folder = judgements.folder_of(settings, "a/b")
+    judgements.write(folder, {"heron": {"1": 1}, f"password = {SECRET}": {"key:gate": 2}})
+    (line,) = judgements.scan(settings, mask=False)
     assert line.startswith("a/b: judged query: ")
-    assert judged_files.scan(settings, mask=True) == [f"masked: {line}"]
-    assert judged_files.scan(settings, mask=False) == []
+    assert judgements.scan(settings, mask=True) == [f"masked: {line}"]
+    assert judgements.scan(settings, mask=False) == []
     assert all(SECRET.encode() not in file.read_bytes() for file in folder.iterdir())
-    assert list(judged_files.read(folder).values()) == [{"1": 1}, {"key:gate": 2}]
+    assert list(judgements.read(folder).values()) == [{"1": 1}, {"key:gate": 2}]
 
 
 def has_bytes(folder: Path, text: str) -> bool:

@@ -32,7 +32,7 @@ from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import OPTIONAL
 from fourfold.model import Filters, Item, ItemPatch, NewItem, RawRecord
 from fourfold.text.secrets import masks_in
-from fourfold.wire import duplicates_json, encode
+from fourfold.wire import encode
 
 if TYPE_CHECKING:
     from fourfold.engine.duplicates import DuplicateGroup, Similar
@@ -299,7 +299,7 @@ def dedup(
     with open_memory() as memory:
         groups = memory.duplicates(limit=limit)
     if as_json:
-        say_json({"status": "success", "count": len(groups), "groups": [duplicates_json(group) for group in groups]})
+        say_json({"status": "success", "count": len(groups), "groups": [encode(group) for group in groups]})
     else:
         say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _group_rows(group)))
 

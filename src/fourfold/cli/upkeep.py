@@ -76,10 +76,10 @@ def scan_secrets(
     mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
     from fourfold.cli.hooks import capture
-    from fourfold.serve.http import judged_files
+    from fourfold.serve.http import judgements
 
     with open_memory() as memory:
-        lines = judged_files.scan(memory.settings, mask=mask) + capture.scan(mask=mask) + memory.scan_secrets(mask=mask)
+        lines = judgements.scan(memory.settings, mask=mask) + capture.scan(mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 

@@ -26,7 +26,10 @@ class GraphMethods(OpenStore):
         properties: Mapping[str, Json] | None = None,
         item: int | str | None = None,
     ) -> Node:
-        """Adds a node, or adds to one that exists."""
+        """Adds a node, or adds to one that exists.
+
+        `item`: the item that describes it.
+        """
         number = None
         if item is not None:
             with self._reading() as snapshot:
@@ -65,7 +68,10 @@ class GraphMethods(OpenStore):
         limit: int | None = None,
         offset: int = 0,
     ) -> Page[Neighbor]:
-        """Nodes within `depth` steps, nearest first; all of them, or a page of `limit` from `offset` on."""
+        """Nodes within `depth` steps, nearest first; all of them, or a page of `limit` from `offset` on.
+
+        `relation`: only along this relation. `label`: which node, if several have the name.
+        """
         rules.check_range("depth", depth, limits.NEIGHBOR_DEPTH)
         if limit is not None:
             rules.check_page(limit, offset)
@@ -80,9 +86,10 @@ class GraphMethods(OpenStore):
     def nodes(
         self, like: str = "", *, item: int | str | None = None, limit: int = 50, offset: int = 0
     ) -> list[NodeSummary]:
-        """Nodes, most connected first; those with a name or alias that contains `like`, without regard to case.
+        """Nodes, most connected first.
 
-        `item`: only those that this item is the text of or mentions.
+        `like`: only names and aliases that contain this, without regard to case. `item`: only nodes of this item: its
+        own, and those it mentions.
         """
         rules.check_page(limit, offset)
         with self._reading() as snapshot:
@@ -90,7 +97,10 @@ class GraphMethods(OpenStore):
             return snapshot.graph.nodes(normal_name(like), limit, offset, among)
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
-        """One node with at most `limit` of its items, of the items that mention it, and of its edges."""
+        """One node with at most `limit` of its items, of the items that mention it, and of its edges.
+
+        `label`: which node, if several have the name.
+        """
         rules.check_page(limit, 0)
         reference = _node(name, label)
         with self._reading() as snapshot:
@@ -104,6 +114,7 @@ class GraphMethods(OpenStore):
             return snapshot.graph.path(*ends, max_depth)
 
     def remove_node(self, name: str, label: str | None = None) -> bool:
+        """Removes a node with its edges; False if there is none. `label`: which node, if several have the name."""
         reference = _node(name, label)
         with self._writing() as tx:
             return _removed(tx, tx.graph.remove_node(*reference))

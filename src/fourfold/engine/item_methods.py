@@ -62,15 +62,19 @@ _COMPARED_ITEMS: Final = 200
 @checks_arguments
 class ItemMethods(OpenStore):
     def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
-        """Stores one item, durably. Its vector follows from the queue; with `wait` it is made before this returns.
+        """Stores one item, durably. Its vector follows from the queue.
 
-        `similar` of the result names stored items that say nearly the same. Nothing is merged: see `merge`.
+        The field `similar` of the result names stored items that say nearly the same. Nothing is merged: see `merge`.
+        `wait`: returns when the vector is made.
         """
         new = NewItem(item) if isinstance(item, str) else item
         return self._with_similar(self.add_many([new], wait=wait)[0])
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
-        """Stores all of them, or none. An item that is already stored is returned or replaced."""
+        """Stores all of them, or none. An item that is already stored is returned or replaced.
+
+        `wait`: returns when the vectors are made.
+        """
         return self._add(items, wait=wait, expected=None)
 
     def _add(self, items: Sequence[NewItem], *, wait: bool, expected: Item | None) -> list[Item]:
@@ -284,8 +288,8 @@ class ItemMethods(OpenStore):
     def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
         """Removes raw records, all of them or none. NotFound names one that does not exist.
 
-        A raw record that is a source of an item stays (RequestError), unless with `force`: then the items' `source_ids`
-        lose it.
+        A raw record that items are drawn from is refused (RequestError) without `force`.
+        `force`: also those that items are drawn from; their `source_ids` lose them.
         """
         wanted = _raw_ids(ids)
         with self._writing() as tx:
@@ -432,6 +436,7 @@ class ItemMethods(OpenStore):
         """Leaves one of several items that say the same, with the tags and sources of all. `undo` takes it back.
 
         It happens as a whole or not at all. Parts of files, facts and texts of nodes cannot be merged into others.
+        `others`: what is merged into the one that is kept.
         """
         with self._reading() as snapshot:
             first, *rest = self._items(snapshot, [kept, *others])

@@ -1,17 +1,22 @@
-"""The size of answers, in bytes and in tokens, and the forms of their entries that fit."""
+"""The size of answers, in bytes and in tokens: the forms of their entries that fit, and cursors to the others."""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
 
 from fourfold.errors import InvalidQuery
+from fourfold.filters import Every, read_where
 from fourfold.limits import ANSWER_BYTES, ANSWER_TOKENS
-from fourfold.model import Json
+from fourfold.model import Filters, Item, Json
 from fourfold.validation import is_whole
-from fourfold.wire import compact
+from fourfold.wire import compact, time_json
 
 _SEPARATOR_TOKENS: Final = 2
 """Tokens between two entries of a list."""
@@ -75,6 +80,65 @@ class Page(Generic[T]):
                 self.forms.append(form)
             if len(rows) < wanted:
                 break
+
+
+# ---------------------------------------------------------------- cursors
+
+
+def _encode(values: list[Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str | None) -> Any:
+    if cursor is None:
+        return None
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
+    except (ValueError, RecursionError) as error:
+        raise _invalid() from error
+
+
+def _invalid() -> InvalidQuery:
+    return InvalidQuery("the cursor is not valid", "Send the next_cursor of an answer, unchanged, or none")
+
+
+def after_row(number: int) -> str:
+    return _encode([number])
+
+
+def offset_of(cursor: str | None) -> int:
+    match _decode(cursor):
+        case None:
+            return 0
+        case [int() as offset] if 0 <= offset < 2**53 and not isinstance(offset, bool):
+            return offset
+        case _:
+            raise _invalid()
+
+
+def after_item(item: Item) -> str:
+    return _encode([time_json(item.created_at), item.id])
+
+
+def from_item(filters: Filters, cursor: str | None) -> Filters:
+    """The filters, narrowed to the items after the cursor in the order of `list`: newest first, then by id."""
+    match _decode(cursor):
+        case None:
+            return filters
+        case [str() as at, int() as last] if _is_time(at):
+            earlier = {"or": [{"created_at": {"lt": at}}, {"created_at": {"eq": at}, "id": {"lt": last}}]}
+        case _:
+            raise _invalid()
+    conditions = [read_where(given) for given in (earlier, filters.where) if given is not None]
+    return replace(filters, where=Every(tuple(each for each in conditions if each is not None)))
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- tokens

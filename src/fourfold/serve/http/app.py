@@ -4,7 +4,6 @@
 
 import mimetypes
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
@@ -15,102 +14,20 @@ from starlette.routing import BaseRoute, Route
 
 from fourfold import __version__
 from fourfold.config import Settings
-from fourfold.engine import keyed
-from fourfold.errors import NoAccess
 from fourfold.model import Json
-from fourfold.operations import JSONL
-from fourfold.serve.access import RequestRate, grant, visible_status
+from fourfold.serve.access import RequestRate
 from fourfold.serve.guard import HEALTH
-from fourfold.serve.http import item_routes, metrics, schemas, search_routes
-from fourfold.serve.http.judged_files import own_path
+from fourfold.serve.http import schemas
+from fourfold.serve.http.derived import derived_routes
+from fourfold.serve.http.judgements import own_path
 from fourfold.serve.http.metrics import Metrics
-from fourfold.serve.http.route import (
-    File,
-    InNamespace,
-    OnlyOnce,
-    OperationRoute,
-    Routes,
-    Shared,
-    Store,
-    download,
-    problem,
-    reply,
-    shared,
-)
+from fourfold.serve.http.route import OperationRoute, Shared, problem, reply
+from fourfold.serve.http.routes import routes
 from fourfold.serve.listening import serve_app
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.tools import Level
-from fourfold.wire import counts_json
 
-# ---------------------------------------------------------------- the store as a whole
-
-_IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "edge"}
-"""Counts of an import, by kind of record."""
-
-
-routes: Final = Routes()
-
-
-@routes.add("namespaces", schemas.NamespacesAnswer)
-def namespaces(memory: Store) -> Response:
-    permitted = grant().namespaces
-    known = memory.namespaces()
-    mine = [(name, count) for name, count in known if permitted is None or name in permitted]
-    return reply({"namespaces": counts_json(mine)})
-
-
-@routes.add("status", schemas.StatusAnswer)
-def status(memory: Store) -> Response:
-    return reply({"version": __version__, **visible_status(memory)})
-
-
-@routes.add("live", schemas.LiveAnswer)
-async def live() -> Response:
-    return reply({"status": "ok", "version": __version__})
-
-
-@routes.add("ready", schemas.LiveAnswer)
-def ready(memory: Store) -> Response:
-    memory.namespaces()
-    return reply({"status": "ok", "version": __version__})
-
-
-@routes.add("metrics")
-def prometheus(request: Request, memory: Store) -> Response:
-    """Metrics of the whole store."""
-    if grant().namespaces is not None:
-        raise NoAccess("metrics are for tokens of all namespaces", "Use a token *:admin:SECRET")
-    text = shared(request).metrics.text(memory.status())
-    return Response(text, media_type=metrics.MEDIA)
-
-
-# ---------------------------------------------------------------- JSON Lines
-
-
-@routes.add("export")
-def export(memory: InNamespace) -> Response:
-    """An export of one namespace, as `fourfold import` and `import` take it; it is sent when it is complete."""
-    with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
-        file = Path(folder) / "export.jsonl"
-        memory.export(file, namespace=memory.namespace)
-        opened = file.open("rb")  # stays readable after its name is removed
-    return download(opened, "export.jsonl", JSONL)
-
-
-@routes.add("import_file", schemas.ImportedAnswer)
-def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
-    """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
-    counts = once(
-        memory,
-        lambda: memory.import_file(file, namespace=memory.namespace),
-        lambda outcome: dict(zip(keyed.IMPORTED, outcome, strict=True)),
-    )
-    return reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})
-
-
-# ---------------------------------------------------------------- the app
-
-ROUTES: Final[tuple[OperationRoute, ...]] = (*search_routes.routes, *item_routes.routes, *routes)
+ROUTES: Final[tuple[OperationRoute, ...]] = (*routes, *derived_routes(routes))
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
+from inspect import signature
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import IO, Annotated, Any, Final, TypeVar, cast, get_args, get_origin
 
 import pydantic_core
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -35,11 +36,11 @@ from fourfold.memory import Memory
 from fourfold.model import Json
 from fourfold.operations import JSON, OPERATIONS, Operation
 from fourfold.serve.access import Sessions, require, require_namespace
-from fourfold.serve.budget import Page, serialised
+from fourfold.serve.budget import serialised
 from fourfold.serve.guard import token_of
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.schemas import Problem
-from fourfold.wire import compact, encode
+from fourfold.wire import compact
 
 # ---------------------------------------------------------------- problems
 
@@ -132,6 +133,7 @@ _KEY: Final[Json] = {
 T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
 Serve = Callable[[Request], Coroutine[Any, Any, Response]]
+Leads = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +241,6 @@ class OperationRoute(APIRoute):
 
     operation: Operation
 
-    @property
-    def writes(self) -> bool:
-        return self.operation.scope != "read" and self.operation.verb != "GET"
-
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         return super().matches(_as_get(scope))
 
@@ -329,44 +327,58 @@ class Routes(list[OperationRoute]):
     """The routes of one part of the API."""
 
     def add(
-        self,
-        name: str,
-        answer: Any = None,
-        *,
-        status: int = 200,
-        leads_to: Mapping[str, Mapping[str, str]] | None = None,
+        self, name: str, answer: Any = None, *, asked: Any = None, leads_to: Leads | None = None
     ) -> Callable[[H], H]:
-        """Makes a function the handler of an operation. `answer`: the model of its JSON.
-
-        `leads_to`: operations on the answered object, with their parameters as pointers into the body of the answer.
-        """
-        operation = OPERATIONS[name]
+        """Makes a function the handler of an operation. `answer`: the model of its JSON; `asked`: that of its parameter
+        of this name."""
 
         def added(handler: H) -> H:
-            answered: dict[str, Any] = {"description": "Done."} | ({} if answer is None else {"model": answer})
-            if leads_to:
-                answered["links"] = {name: _link(name, pointers) for name, pointers in leads_to.items()}
-            route = OperationRoute(
-                operation.path,
-                handler,
-                methods=[operation.verb],
-                status_code=status,
-                response_model=None,
-                response_class=JSONResponse if answer is not None else _response_of(operation.gives),
-                responses={status: answered, "default": _PROBLEM},
-                operation_id=operation.id,
-                summary=operation.help,
-                description=f"Needs the scope {operation.scope}.",
-            )
-            route.operation = operation
-            extra: dict[str, Any] = {"parameters": [_KEY]} if route.writes else {}
-            if operation.takes != JSON:
-                extra["requestBody"] = {"required": True, "content": {operation.takes: {"schema": {"type": "string"}}}}
-            route.openapi_extra = extra
-            self.append(route)
+            if asked is not None:
+                takes(handler, asked=asked_as(OPERATIONS[name], asked))
+            self.append(operation_route(OPERATIONS[name], handler, answer, leads_to))
             return handler
 
         return added
+
+
+def asked_as(operation: Operation, model: Any) -> Any:
+    """The annotation of a parameter that is the body, or the query."""
+    return model if operation.has_body else Annotated[model, Query()]
+
+
+def takes(handler: Callable[..., Any], **annotations: Any) -> None:
+    """Sets annotations that are known at run time only."""
+    own = signature(handler)
+    parameters = dict(own.parameters)
+    parameters |= {name: parameters[name].replace(annotation=kind) for name, kind in annotations.items()}
+    cast("Any", handler).__signature__ = own.replace(parameters=[*parameters.values()])
+
+
+def operation_route(
+    operation: Operation, handler: Callable[..., Response], answer: Any, leads_to: Leads | None = None
+) -> OperationRoute:
+    """`leads_to`: operations on the answered object, with their parameters as pointers into the body of the answer."""
+    answered: dict[str, Any] = {"description": "Done."} | ({} if answer is None else {"model": answer})
+    if leads_to:
+        answered["links"] = {name: _link(name, pointers) for name, pointers in leads_to.items()}
+    route = OperationRoute(
+        operation.path,
+        handler,
+        methods=[operation.verb],
+        status_code=operation.status,
+        response_model=None,
+        response_class=JSONResponse if answer is not None else _response_of(operation.gives),
+        responses={operation.status: answered, "default": _PROBLEM},
+        operation_id=operation.id,
+        summary=operation.help,
+        description=f"Needs the scope {operation.scope}.",
+    )
+    route.operation = operation
+    extra: dict[str, Any] = {"parameters": [_KEY]} if operation.writes else {}
+    if operation.takes != JSON:
+        extra["requestBody"] = {"required": True, "content": {operation.takes: {"schema": {"type": "string"}}}}
+    route.openapi_extra = extra
+    return route
 
 
 def _response_of(media: str) -> type[Response]:
@@ -444,8 +456,3 @@ def reply(form: Mapping[str, Json], status: int = 200, headers: Mapping[str, str
     """The answer; InvalidQuery if it is too large. An answer of a write is not: it shows what was sent."""
     written = status == HTTPStatus.CREATED
     return Response(compact(form) if written else serialised(form, HTTP_ANSWER_BYTES), status, headers, JSON)
-
-
-def page_of(read: Callable[[int, int], Sequence[T]], limit: int) -> Page[T]:
-    """The rows of a page that fit into an answer."""
-    return Page(read, limit, encode, HTTP_ANSWER_BYTES)

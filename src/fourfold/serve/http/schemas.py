@@ -5,26 +5,26 @@ Search options, filters and the JSON of values derive from their descriptions. T
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, is_dataclass
 from datetime import datetime
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fourfold import limits
-from fourfold.engine.duplicates import Similar
-from fourfold.engine.search import Analysis
+from fourfold.engine.duplicates import DuplicateGroup, Similar
+from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, advised_fields, filter_options
-from fourfold.model import Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
+from fourfold.model import Edge, Filters, Item, Node, NodeSummary, Page, RawRecord
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Degraded, Explanation, Part, Plan, Result, TimeWindow
-from fourfold.serve.budget import SMALLEST_TOKENS
-from fourfold.serve.inputs import TYPES, Flag, Integer, Number, read_filters, refuse_folders
-from fourfold.wire import members, merged_field
+from fourfold.serve.inputs import TYPES, Flag, Integer, Number, read_filters
+from fourfold.wire import EDGE, members, merged_field
 
 # ---------------------------------------------------------------- requests
 
@@ -39,89 +39,59 @@ ItemId = Annotated[int, Field(strict=True, ge=1, le=limits.LARGEST_ID)] | Annota
 Metadata = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
-# ---------------------------------------------------------------- searches and filters
+# ---------------------------------------------------------------- options of searches, and filters
+
+_BODY_TYPES: Final[Mapping[str, Any]] = {**TYPES, "names": list[str] | None, "condition": str | dict[str, Any] | None}
+_QUERY_TYPES: Final[Mapping[str, Any]] = {"tags": list[str], "flag": bool}
+"""In a query, tags may be repeated, metadata is JSON, a condition either."""
 
 
-def _field(option: SearchOption | FilterOption, described: str, kind: Any = None) -> tuple[Any, Any]:
+def option_field(option: SearchOption | FilterOption, *, in_query: bool = False) -> tuple[Any, Any]:
     """The type and the Field of an option."""
-    holds = str(option.holds)
-    form = kind or TYPES.get(holds, str | None)
-    extra: dict[str, Any] = {}
+    holds, extra = str(option.holds), dict[str, Any]()
     if isinstance(option, SearchOption):
-        bounds = (("minimum", option.least), ("maximum", option.most))
-        extra = {name: bound for name, bound in bounds if bound is not None}
+        described, bounds = option.described, {"minimum": option.least, "maximum": option.most}
+        extra.update((name, bound) for name, bound in bounds.items() if bound is not None)
         if option.choices:
             extra["enum"] = [*option.choices, None]
-    default = False if holds == "flag" else None
-    return form, Field(default=default, description=described, json_schema_extra=extra)
+    else:
+        described = option.advice.format(fields=advised_fields()) if holds == "condition" else option.advice
+    default: Any = False if holds == "flag" else [] if in_query and holds == "tags" else None
+    kind: Any = (_QUERY_TYPES if in_query else _BODY_TYPES).get(holds, str | None)
+    return kind, Field(default=default, description=described, json_schema_extra=extra)
 
 
-_KINDS: Final = {"names": list[str] | None, "condition": str | dict[str, Any] | None}
+def filter_fields(*, in_query: bool) -> dict[str, Any]:
+    return {name: option_field(option, in_query=in_query) for name, option in filter_options().items()}
 
 
-def _advice(option: FilterOption) -> str:
-    return option.advice.format(fields=advised_fields()) if option.holds == "condition" else option.advice
+FiltersRequest: Final = create_model("Filters", __config__=STRICT, **filter_fields(in_query=False))
 
 
-def _filters_model() -> type[BaseModel]:
-    fields: dict[str, Any] = {
-        name: _field(option, _advice(option), _KINDS.get(str(option.holds)))
-        for name, option in filter_options().items()
-    }
-    return create_model("Filters", __config__=STRICT, **fields)
+def given_filters(request: BaseModel) -> Filters:
+    """The filters of a body, or those that are given as query parameters."""
+    if "filters" in type(request).model_fields:
+        body = getattr(request, "filters")  # noqa: B009  a model that derives from a method may have it
+        return Filters() if body is None else read_filters(body.model_dump(exclude_unset=True))
+    given: dict[str, Any] = {name: value for name in filter_options() if (value := getattr(request, name))}
+    for name in ("metadata", "where"):
+        text = given.get(name, "").strip()
+        if text.startswith("{") or (text and name == "metadata"):
+            given[name] = _json_object(name, text)
+    return read_filters(given)
 
 
-FiltersRequest: Final = _filters_model()
+def _json_object(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidQuery(f"{name} is not JSON", 'Write {"floor": 4}') from error
+    if not isinstance(value, dict):
+        raise InvalidQuery(f"{name} is not an object", 'Write {"floor": 4}')
+    return cast("dict[str, Any]", value)
 
 
-def given_filters(filters: Any) -> Filters:
-    return Filters() if filters is None else read_filters(filters.model_dump(exclude_unset=True))
-
-
-def _options(explaining: bool) -> dict[str, Any]:
-    """Fields for the options of `Memory.search`, or of `Memory.why`."""
-    return {
-        name: _field(option, option.described, _KINDS.get(option.holds))
-        for name, option in OPTIONS.items()
-        if option.holds != "filters" and (option.explains or not explaining)
-    }
-
-
-def _asking(*, explaining: bool, without: Sequence[str] = ()) -> Any:
-    """A base class with these options."""
-    fields = {name: field for name, field in _options(explaining).items() if name not in without}
-    return create_model("Asking", __base__=Request, **fields)
-
-
-class AnalyzeRequest(_asking(explaining=True, without=["vector"])):
-    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
-
-
-class WhyRequest(_asking(explaining=True)):
-    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
-    item: ItemId
-    filters: FiltersRequest | None = Field(None, description="What an item must satisfy.")  # type: ignore[valid-type]
-
-
-class SearchRequest(_asking(explaining=False)):
-    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
-    filters: FiltersRequest | None = Field(None, description="What an item must satisfy.")  # type: ignore[valid-type]
-    budget_tokens: Integer | None = Field(
-        default=None,
-        description="Tokens that the results may take; the best are in full, the others shortened.",
-        json_schema_extra={"minimum": SMALLEST_TOKENS, "maximum": limits.ANSWER_TOKENS},
-    )
-    content: Flag = Field(default=True, description="Whether results hold their text and metadata.")
-
-
-def search_arguments(body: BaseModel) -> dict[str, Any]:
-    """The options of a request, by the names of the parameters of `Memory.search` and `Memory.why`."""
-    given = {name: getattr(body, name) for name in OPTIONS if name != "filters" and hasattr(body, name)}
-    refuse_folders(given.get("rerank"))
-    return {name: value for name, value in given.items() if value is not None and value is not False}
-
-
-# ---------------------------------------------------------------- items
+# ---------------------------------------------------------------- what other requests hold
 
 
 def _with_details(model: type[M]) -> type[M]:
@@ -136,7 +106,6 @@ def _with_details(model: type[M]) -> type[M]:
 
 @_with_details
 class NewItemRequest(Request):
-    model_config = ConfigDict(json_schema_extra={"example": {"text": "The router is in room 4", "tags": ["office"]}})
     text: str = ""
     title: str = ""
     key: str | None = Field(None, description="Your own id: storing it again replaces the item.")
@@ -151,15 +120,6 @@ class NewItemRequest(Request):
     vector: list[Number] | None = Field(None, description="Instead of one made from the text.")
 
 
-class AddRequest(NewItemRequest):
-    wait: Flag = Field(False, description="Answer when the vector is made.")
-
-
-class AddManyRequest(Request):
-    items: list[NewItemRequest] = Field(max_length=limits.PAGE_SIZE, description="All of them are stored, or none.")
-    wait: Flag = False
-
-
 class PatchRequest(Request):
     model_config = ConfigDict(json_schema_extra={"example": {"add_tags": ["done"], "metadata": {"floor": 4}}})
     text: str | None = None
@@ -172,36 +132,12 @@ class PatchRequest(Request):
     wait: Flag = Field(False, description="Answer when the vector is made.")
 
 
-class GetManyRequest(Request):
-    ids: list[ItemId] = Field(max_length=limits.PAGE_SIZE)
-    cursor: str | None = Field(None, description="The next_cursor of an answer that these ids did not fit into.")
-
-
 class DeleteRequest(Request):
     """Ids, or filters (with the scope admin). `dry_run` is the default: it only counts."""
 
     ids: list[ItemId] | None = Field(None, max_length=limits.PAGE_SIZE, description="All of them are deleted, or none.")
     filters: FiltersRequest | None = None  # type: ignore[valid-type]
     dry_run: Flag = True
-
-
-class PageQuery(Request):
-    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
-    cursor: str | None = Field(None, description="The next_cursor of the previous page.")
-
-
-def _asked_filters() -> Any:
-    """A base class with filters as query parameters: tags may be repeated, metadata is JSON, a condition either."""
-    fields: dict[str, Any] = {}
-    for name, option in filter_options().items():
-        kind = {"tags": list[str], "flag": bool}.get(str(option.holds), str | None)
-        default: Any = [] if option.holds == "tags" else False if option.holds == "flag" else None
-        fields[name] = (kind, Field(default=default, description=_advice(option)))
-    return create_model("AskedFilters", __base__=Request, **fields)
-
-
-class ItemsQuery(PageQuery, _asked_filters()):
-    pass
 
 
 class ItemQuery(Request):
@@ -212,18 +148,6 @@ class ItemQuery(Request):
     )
 
 
-# ---------------------------------------------------------------- graph, raw records, judgements
-
-
-class NodeRequest(Request):
-    model_config = ConfigDict(json_schema_extra={"example": {"name": "Ada", "label": "person"}})
-    name: str
-    label: str = "entity"
-    aliases: list[str] = []
-    properties: Metadata | None = None
-    item: ItemId | None = Field(None, description="The item that describes it.")
-
-
 class EdgeRequest(Request):
     model_config = ConfigDict(json_schema_extra={"example": {"from": "Ada", "relation": "works on", "to": "Engine"}})
     source: str = Field(alias="from")
@@ -232,64 +156,11 @@ class EdgeRequest(Request):
     weight: Number = Field(1.0, gt=0, le=1)
 
 
-class EdgesRequest(Request):
-    edges: list[EdgeRequest] = Field(max_length=limits.PAGE_SIZE)
-
-
-class EdgeQuery(Request):
-    source: str = Field(alias="from")
-    relation: str
-    target: str = Field(alias="to")
-
-
-class NodesQuery(PageQuery):
-    like: str = Field("", description="Only names and aliases that contain this.")
-    item: str | None = Field(
-        None, description="Only nodes of this item, by id or key:K: its own, and those it mentions."
-    )
-
-
-class LabelQuery(Request):
-    label: str | None = Field(None, description="Which node, if several have the name.")
-    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
-
-
-class NeighborsQuery(PageQuery):
-    name: str
-    depth: int = Field(1, ge=1, le=limits.NEIGHBOR_DEPTH)
-    direction: Literal["both", "out", "in"] = "both"
-    relation: str | None = None
-    label: str | None = None
-
-
 class AroundQuery(Request):
     name: str
     label: str | None = None
     depth: int = Field(1, ge=1, le=limits.NEIGHBOR_DEPTH)
     limit: int = Field(50, ge=1, le=200, description="Nodes.")
-
-
-class PathQuery(Request):
-    start: str
-    goal: str
-    max_depth: int = Field(limits.PATH_DEPTH, ge=1, le=limits.PATH_DEPTH)
-
-
-class RawRequest(Request):
-    model_config = ConfigDict(json_schema_extra={"example": {"content": "Ada: the key is with me", "speaker": "Ada"}})
-    content: str
-    speaker: str | None = None
-    session_id: str | None = None
-    metadata: Metadata = {}
-
-
-class RawQuery(PageQuery):
-    session_id: str | None = None
-    speaker: str | None = None
-
-
-class ForceQuery(Request):
-    force: bool = Field(False, description="Also if items are drawn from it.")
 
 
 class JudgementRequest(Request):
@@ -302,21 +173,10 @@ class JudgementRequest(Request):
     )
 
 
-_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
-
-
-class EvaluationRequest(_asking(explaining=False, without=[name for name in OPTIONS if name not in _MEASURED])):
-    pass
-
-
-class DuplicatesQuery(Request):
-    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
-
-
-class MergeRequest(Request):
-    model_config = ConfigDict(json_schema_extra={"example": {"keep": 1, "ids": [2]}})
-    keep: ItemId
-    ids: list[ItemId] = Field(max_length=limits.PAGE_SIZE, description="What is merged into the item to keep.")
+MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
+EvaluationRequest: Final[Any] = create_model(
+    "EvaluationRequest", __base__=Request, **{name: cast("Any", option_field(OPTIONS[name])) for name in MEASURED}
+)
 
 
 # ---------------------------------------------------------------- answers
@@ -342,6 +202,11 @@ class ExplanationAnswer(Answer):
     details: list["ExplanationAnswer"]
 
 
+class CountAnswer(Answer):
+    name: str
+    items: int
+
+
 # ---------------------------------------------------------------- from the classes of values
 
 _DESCRIBED: Final[Mapping[tuple[type, str], str]] = {
@@ -360,11 +225,15 @@ _DESCRIBED: Final[Mapping[tuple[type, str], str]] = {
 }
 
 
+_BY_HAND: Final[dict[Any, Any]] = {Explanation: ExplanationAnswer, tuple[str, int]: CountAnswer}
+"""Models of types that do not derive from a class."""
+
+
 @cache
 def of(kind: type) -> Any:
     """The model of the JSON of a class."""
-    if kind is Explanation:
-        return ExplanationAnswer
+    if kind in _BY_HAND:
+        return _BY_HAND[kind]
     merged = merged_field(kind)
     base = Answer if merged is None else of(merged[1])
     return create_model(f"{kind.__name__}Answer", __base__=base, **_fields(kind))
@@ -374,7 +243,7 @@ def _fields(kind: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for member in members(kind).values():
         told = _DESCRIBED.get((kind, member.attribute))
-        hint: Any = _json_type(member.type)
+        hint: Any = answer_type(member.type)
         if member.is_optional:
             default = None if member.default is MISSING else member.default
             fields[member.name] = (hint | None if default is None else hint, Field(default, description=told))
@@ -383,13 +252,15 @@ def _fields(kind: type) -> dict[str, Any]:
     return fields
 
 
-def _json_type(hint: Any) -> Any:
+def answer_type(hint: Any) -> Any:
     """The type that pydantic describes: lists for tuples, strings for times, models for classes."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return Union[tuple(_json_type(part) for part in parts)]  # noqa: UP007  the parts are known at run time only
-    if origin in (tuple, Sequence):
-        return list[_json_type(parts[0])]
+        return Union[tuple(answer_type(part) for part in parts)]  # noqa: UP007  the parts are known at run time only
+    if hint in _BY_HAND:
+        return _BY_HAND[hint]
+    if origin in (tuple, list, Page, Sequence):
+        return list[answer_type(parts[0])]
     if origin is Mapping:
         return dict[parts[0], parts[1]]
     if is_dataclass(hint):
@@ -400,7 +271,7 @@ def _json_type(hint: Any) -> Any:
 # ---------------------------------------------------------------- each answer
 
 
-def _answer(model: str, base: Any = Answer, /, **fields: Any) -> Any:
+def answer(model: str, base: Any = Answer, /, **fields: Any) -> Any:
     """A model with these fields, each a type or a pair of type and Field."""
     described: dict[str, Any] = {
         name: form if isinstance(form, tuple) else (form, ...) for name, form in fields.items()
@@ -414,35 +285,25 @@ def _number(described: str) -> Any:
 
 ItemAnswer: Final = of(Item)
 RawAnswer: Final = of(RawRecord)
-NodeAnswer: Final = of(Node)
-EdgeAnswer: Final = of(Edge)
-NodeViewAnswer: Final = of(NodeView)
-_Node: Final = of(NodeSummary)
-_Plan: Final = of(Plan)
-_Window: Final = of(TimeWindow)
-_Count: Final = _answer("CountAnswer", name=str, items=int)
-_Counts: Final = list[_Count]
+_Items: Final = list[ItemAnswer]
+_Counts: Final = list[CountAnswer]
 _Scores: Final = dict[str, float]
-_Cursor: Final = str | None
+_Duplicate: Final = answer("DuplicateAnswer", item=ItemAnswer, words=float, cosine=float | None)
+_BY_HAND[EDGE] = EdgeAnswer = of(Edge)
+_BY_HAND[DuplicateGroup] = answer("DuplicateGroupAnswer", oldest=ItemAnswer, others=list[_Duplicate])
 
-ItemView: Final = _answer(
+ItemView: Final = answer(
     "ItemView",
     ItemAnswer,
-    chunks=(list[ItemAnswer] | None, None),
+    chunks=(_Items | None, None),
     sources=(list[RawAnswer] | None, None),
     vector=(Literal["ready", "pending"] | None, None),
-    nodes=(list[_Node] | None, None),
-    history=(list[ItemAnswer] | None, None),
+    nodes=(list[of(NodeSummary)] | None, None),
+    history=(_Items | None, None),
     similar=(list[of(Similar)] | None, None),
 )
-ItemsAnswer: Final = _answer("ItemsAnswer", items=list[ItemAnswer], total=int, next_cursor=_Cursor, notes=list[str])
-ItemListAnswer: Final = _answer("ItemListAnswer", items=list[ItemAnswer])
-ItemPageAnswer: Final = _answer("ItemPageAnswer", ItemListAnswer, next_cursor=_Cursor)
-DeletedAnswer: Final = _answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)
-RawsAnswer: Final = _answer("RawsAnswer", raw=list[RawAnswer], total=int, next_cursor=_Cursor)
-_Duplicate: Final = _answer("DuplicateAnswer", item=ItemAnswer, words=float, cosine=float | None)
-_Group: Final = _answer("DuplicateGroupAnswer", oldest=ItemAnswer, others=list[_Duplicate])
-DuplicatesAnswer: Final = _answer("DuplicatesAnswer", groups=list[_Group])
+ItemsAnswer: Final = answer("ItemsAnswer", items=_Items, total=int, next_cursor=str | None, notes=list[str])
+DeletedAnswer: Final = answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)
 
 # searches
 
@@ -450,7 +311,7 @@ _LEFT_OUT: Final = Field(None, description="Left out on request, or by budget_to
 _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
     spec.score_field: (float | None, None) for spec in RETRIEVERS.values() if spec.score_field is not None
 }
-_Result: Final = _answer(
+_Result: Final = answer(
     "ResultAnswer",
     ItemAnswer,
     content=(str | None, _LEFT_OUT),
@@ -462,14 +323,14 @@ _Result: Final = _answer(
     **_RANKS,
 )
 _Rows: Final = list[list[float | None]]
-_List: Final = _answer(
+_List: Final = answer(
     "CandidateList",
     weight=_number("As applied; 0 if the list did not take part."),
     mean=(float | None, Field(description="The average cosine of the namespace, for vector search.")),
     hits=(_Rows, Field(description="[id, raw score, rank, scaled], best first.")),
     unlisted=(_Rows, Field(description="The same for items that only other lists have.")),
 )
-_Candidate: Final = _answer(
+_Candidate: Final = answer(
     "CandidateItem",
     **{name: _fields(Item)[name] for name in ("id", "key", "title", "kind", "language", "tags", "location")},
     **{name: _fields(Item)[name] for name in ("created_at", "updated_at", "file_path")},
@@ -479,14 +340,14 @@ _Candidate: Final = _answer(
     source=str | None,
     text_hash=(str | None, Field(description="Equal for chunks of files with the same text.")),
 )
-_Candidates: Final = _answer(
+_Candidates: Final = answer(
     "CandidatesAnswer",
     lists=dict[str, _List],
     items=list[_Candidate],
     files=(dict[str, list[int]], Field(description="Files that the query names: their best chunks come first.")),
     order=(list[list[float]], Field(description="[id, score]: the fused ranking, before per_source.")),
 )
-SearchAnswer: Final = _answer(
+SearchAnswer: Final = answer(
     "SearchAnswer",
     **dict.fromkeys(("status", "query", "method", "preset", "fusion_strategy", "query_type"), str),
     k=int,
@@ -497,14 +358,14 @@ SearchAnswer: Final = _answer(
     hints=dict[str, int],
     degraded=list[of(Degraded)],
     notes=list[str],
-    time_window=(_Window | None, None),
+    time_window=(of(TimeWindow) | None, None),
     timings_ms=_Scores,
-    plan=_Plan,
+    plan=of(Plan),
     results=list[_Result],
     candidates=(_Candidates | None, None),
     **{f"{name}_results_count": (int, 0) for name in RETRIEVERS},
 )
-WhyAnswer: Final = _answer(
+WhyAnswer: Final = answer(
     "WhyAnswer",
     status=str,
     query=str,
@@ -514,32 +375,27 @@ WhyAnswer: Final = _answer(
     sources=list[RawAnswer],
     result=_Result | None,
 )
-AnalysisAnswer: Final = _answer("AnalysisAnswer", **_fields(Analysis) | {"tags": _Counts})
 
 # counts, graph, the whole store
 
-CountsAnswer: Final = _answer("CountsAnswer", counts=_Counts, total=int, next_cursor=_Cursor)
-FacetsAnswer: Final = _answer(
+FacetsAnswer: Final = answer(
     "FacetsAnswer", items=int, tags=_Counts, kinds=_Counts, languages=_Counts, metadata_keys=_Counts
 )
-NodesAnswer: Final = _answer("NodesAnswer", nodes=list[_Node], next_cursor=_Cursor)
-NeighborsAnswer: Final = _answer("NeighborsAnswer", neighbors=list[of(Neighbor)], total=int, next_cursor=_Cursor)
-LocalGraphAnswer: Final = _answer(
+LocalGraphAnswer: Final = answer(
     "LocalGraphAnswer",
-    nodes=list[_answer("LocalNode", NodeAnswer, distance=int)],
+    nodes=list[answer("LocalNode", of(Node), distance=int)],
     edges=list[EdgeAnswer],
     total=(int, Field(description="Nodes within the depth, also those beyond the limit.")),
 )
-EdgesAnswer: Final = _answer("EdgesAnswer", edges=list[EdgeAnswer])
-NamespacesAnswer: Final = _answer("NamespacesAnswer", namespaces=_Counts)
-LiveAnswer: Final = _answer("LiveAnswer", status=str, version=str)
-ImportedAnswer: Final = _answer("ImportedAnswer", items=int, raw=int, nodes=int, edges=int)
-_Judgement: Final = _answer(
+NamespacesAnswer: Final = answer("NamespacesAnswer", namespaces=_Counts)
+LiveAnswer: Final = answer("LiveAnswer", status=str, version=str)
+ImportedAnswer: Final = answer("ImportedAnswer", items=int, raw=int, nodes=int, edges=int)
+_Judgement: Final = answer(
     "JudgementAnswer", query=str, item=(int | str, Field(description="An id, or key:K.")), relevance=int
 )
-JudgementsAnswer: Final = _answer("JudgementsAnswer", judgements=list[_Judgement])
-_Question: Final = _answer("QuestionAnswer", query=str, scores=_Scores, ranked=list[str], confidence=float)
-EvaluationAnswer: Final = _answer(
+JudgementsAnswer: Final = answer("JudgementsAnswer", judgements=list[_Judgement])
+_Question: Final = answer("QuestionAnswer", query=str, scores=_Scores, ranked=list[str], confidence=float)
+EvaluationAnswer: Final = answer(
     "EvaluationAnswer", queries=int, metrics=_Scores, latency_ms=_Scores, questions=list[_Question]
 )
 
