@@ -43,6 +43,7 @@ class Shot(NamedTuple):
 
 
 SHOTS = (
+    Shot("start", {}, height=1180),
     Shot("results", {"q": QUERY}, (".card:nth-child(2) .bars",)),
     Shot("results-dark", {"q": "kitchen recipe", "fusion": "weighted", "weights": "55,35,0,40"}, scheme="dark"),
     Shot("compare", {"q": QUERY, "view": "compare", "b.preset": "memories", "b.fusion": "rrf", "side": "b"}),

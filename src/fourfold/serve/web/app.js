@@ -4,7 +4,7 @@ import { call, inside, Problem } from './api.js';
 import { compare } from './compare.js';
 import { Controls } from './controls.js';
 import { openCopies } from './copy.js';
-import { announce, byId, counted, debounced, el, replace } from './dom.js';
+import { announce, byId, counted, debounced, el, press, replace } from './dom.js';
 import { Deletions } from './edit.js';
 import { Evaluation } from './evaluate.js';
 import { FilterPanel } from './filters.js';
@@ -13,6 +13,7 @@ import { Judgements } from './judge.js';
 import { rank } from './ranking.js';
 import { legend, show } from './results.js';
 import { stages, told, warnings } from './stages.js';
+import { Start } from './start.js';
 import { givenFilters, read, written } from './state.js';
 import { setTheme } from './theme.js';
 import { askForToken, wireToken } from './token.js';
@@ -87,6 +88,14 @@ async function busy(act) {
 /** Asks the question of the state. */
 const ask = () => busy(() => search({ ns: state.ns, text: state.q, filters: givenFilters(state.filters) }));
 
+/** @param {string} query @param {string} view */
+function askFor(query, view) {
+  byId('query').value = query;
+  state = { ...state, q: query, view };
+  remember('push');
+  ask();
+}
+
 /** Asks for the settings that are not shown yet, and cancels what was asked before. @param {Question} wanted */
 async function search(wanted) {
   asking.abort();
@@ -96,6 +105,7 @@ async function search(wanted) {
   byId('problem').hidden = true;
   if (!wanted.text.trim()) {
     forget();
+    await start.show(wanted, facets, signal).catch(failed);
     return render();
   }
   try {
@@ -166,13 +176,9 @@ const dialog = new ItemDialog(byId('item'), context);
 const evaluation = new Evaluation(byId('view-evaluate'), {
   state: () => state,
   judgements,
-  ask: (query) => {
-    byId('query').value = state.q = query;
-    state.view = 'compare';
-    remember('push');
-    ask();
-  },
+  ask: (query) => askFor(query, 'compare'),
 });
+const start = new Start(byId('start'), context, { ask: (query) => askFor(query, 'results'), open: (id) => go({ item: String(id) }) });
 
 const resultOf = (/** @type {number} */ id) => ranked.a?.results.get(id);
 const actions = {
@@ -203,13 +209,9 @@ function render() {
   else replace(byId('view-compare'), el('p', { class: 'note' }, 'Search for something, then change setting A or B.'));
 }
 
-/** Marks the chosen one of a group of buttons. @param {string} group @param {string} name @param {string} chosen */
-function press(group, name, chosen) {
-  for (const each of byId(group).querySelectorAll(`[data-${name}]`)) each.setAttribute('aria-pressed', String(each.dataset[name] === chosen));
-}
-
 function renderResults() {
   const current = ranked.a;
+  if (current !== null) byId('start').replaceChildren();
   byId('stages').hidden = current === null;
   if (current === null || question === null) {
     for (const id of ['told', 'warnings', 'legend', 'results']) byId(id).replaceChildren();
@@ -253,9 +255,7 @@ function wire() {
   byId('query').value = state.q;
   byId('search').addEventListener('submit', (/** @type {Event} */ event) => {
     event.preventDefault();
-    state.q = byId('query').value;
-    remember('push');
-    ask();
+    askFor(byId('query').value, state.view);
   });
   byId('namespace').addEventListener('change', () => {
     state = { ...state, ns: byId('namespace').value, filters: read('').filters, item: '' };

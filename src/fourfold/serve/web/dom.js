@@ -108,6 +108,11 @@ export function table(caption, head, rows, attributes = {}) {
   );
 }
 
+/** Marks the chosen one of a group of buttons. @param {string} group @param {string} name @param {string} chosen */
+export function press(group, name, chosen) {
+  for (const each of byId(group).querySelectorAll(`[data-${name}]`)) each.setAttribute('aria-pressed', String(each.dataset[name] === chosen));
+}
+
 /** Says something to screen readers, and shows it for a while. @param {string} text */
 export function announce(text) {
   byId('live').textContent = text;

@@ -8,7 +8,7 @@ import { bdi, button, count, counted, el, replace, svg, table } from './dom.js';
 /** @typedef {{x: number, y: number}} Point */
 
 /** A node by the name that an edge has for it, which may end with its label: Name#label. @param {string} name */
-const bare = (name) => name.replace(/#[^#]*$/, '');
+export const bare = (name) => name.replace(/#[^#]*$/, '');
 
 /** Edges of nodes next to the first that no stored edge reaches: a text mentions the other. @param {GraphNode[]} nodes @param {Edge[]} edges @returns {Edge[]} */
 function mentions([start, ...rest], edges) {
@@ -33,7 +33,7 @@ export class GraphView {
     this.place = el('div', { class: 'graph-view' });
   }
 
-  /** @param {string} name */
+  /** @param {string} name @returns {Promise<{nodes: GraphNode[], edges: Edge[]} | null>} What is drawn. */
   async draw(name) {
     const { ns } = this.context.state();
     try {
@@ -42,12 +42,14 @@ export class GraphView {
         this.depth = 3 - this.depth;
         this.draw(name);
       });
-      const told = el('p', { class: 'told' }, el('strong', {}, bdi(name)), `${counted(around.total, 'node')}, ${counted(around.edges.length, 'edge')} within ${counted(this.depth, 'step')}`, depth);
+      const told = el('p', { class: 'told' }, el('strong', {}, bdi(name)), ` · ${counted(around.total, 'node')}, ${counted(around.edges.length, 'edge')} within ${counted(this.depth, 'step')} `, depth);
       if (around.total > DRAWN_NODES) await this._table(name, told, around.total);
       else replace(this.place, told, this._drawing(around), this._edges(around.edges));
+      return around;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       replace(this.place, el('p', { class: 'warning', role: 'alert' }, `${error.message}. ${error.remedy}`));
+      return null;
     }
   }
 

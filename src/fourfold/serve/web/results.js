@@ -12,6 +12,8 @@ import { RETRIEVERS } from './state.js';
 const SOURCES = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'relation', 'rerank', 'file name'];
 /** A longer list is drawn without motion. */
 const SLIDING_CARDS = 30;
+/** From here on a result probably answers the question, and below it probably does not. */
+const [SURE, DOUBTFUL] = [0.5, 0.2];
 /** Items whose lines are open. @type {Set<number>} */
 const open = new Set();
 
@@ -70,6 +72,7 @@ class Card {
     this.id = id;
     this.actions = actions;
     this.rank = el('span', { class: 'rank' });
+    this.sure = el('span', { class: 'sure' });
     this.bars = el('button', { type: 'button', class: 'bars', 'aria-controls': `lines-${id}`, on: { click: () => this._toggle() } });
     this.lines = el('div', { class: 'exact', id: `lines-${id}` });
     this.snippet = el('p', { class: 'snippet', dir: 'auto' });
@@ -80,7 +83,7 @@ class Card {
     this.element = el(
       'li',
       { class: 'card', data: { id } },
-      el('header', {}, this.rank, el('h3', {}, button(bdi(title), () => actions.open(id), { class: 'link' }))),
+      el('header', {}, this.rank, this.sure, el('h3', {}, button(bdi(title), () => actions.open(id), { class: 'link' }))),
       this.bars,
       this.lines,
       this.snippet,
@@ -101,6 +104,10 @@ class Card {
     const factor = product(factorsOf(result));
     const told = lines.map((/** @type {Line} */ line) => `${line.source} ${short(line.value * factor)}`).join(', ');
     this.rank.textContent = String(place);
+    this.sure.textContent = `${Math.round(100 * result.confidence)} %`;
+    this.sure.title = `confidence ${result.confidence.toFixed(2)}: how likely this answers the question`;
+    this.sure.classList.toggle('good', result.confidence >= SURE);
+    this.sure.classList.toggle('poor', result.confidence < DOUBTFUL);
     this.bars.setAttribute('aria-label', `Score ${short(score)}: ${told}. Exact lines`);
     replace(this.bars, bar(lines, factor, best), el('span', { class: 'score' }, short(score)));
     this._showLines();
@@ -115,7 +122,6 @@ class Card {
       el('time', { datetime: result.updated_at }, result.updated_at.slice(0, 10)),
       result.subject && bdi([result.subject, result.attribute].filter(Boolean).join(' / ')),
       result.superseded_at && `superseded ${result.superseded_at.slice(0, 10)}`,
-      `confidence ${result.confidence?.toFixed(2)}`,
       result.also_in?.length ? `also in ${result.also_in.length} files` : '',
     ].filter(Boolean);
     replace(this.meta, facts.map((each) => el('span', {}, each)));
