@@ -59,7 +59,7 @@ def test_lease_is_released_when_its_holder_dies(store: PostgresStore, other: Pos
 
 
 _TERMINATE = (
-    "SELECT pg_terminate_backend(pid) FROM pg_locks, hashtextextended(%s, 4) AS key WHERE locktype = 'advisory' "
+    "SELECT pg_terminate_backend(pid) FROM pg_locks, hashtextextended(?, 4) AS key WHERE locktype = 'advisory' "
     "AND (classid::bigint << 32 | objid::bigint) = key"
 )
 

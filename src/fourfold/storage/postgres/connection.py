@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, LiteralString, TypeAlias
 import numpy as np
 import psycopg
 from psycopg import errors
-from psycopg.abc import PQGen
+from psycopg.abc import Params, PQGen, Query
 
 from fourfold import limits
 from fourfold.errors import (
@@ -35,7 +35,7 @@ from fourfold.errors import (
 from fourfold.filters import Test
 from fourfold.model import Json
 from fourfold.storage.codec import digest, dumps
-from fourfold.storage.sql.dialect import LAST_TEXT, Condition, Db, possible, sendable
+from fourfold.storage.sql.dialect import LAST_TEXT, Condition, Db
 from fourfold.storage.sql.reading import SIGNS, joined
 from fourfold.storage.values import Deadline
 from fourfold.text.globs import literal_prefix, matches
@@ -63,7 +63,7 @@ class NoAnswer(psycopg.OperationalError):
     """The server did not answer in time. The connection is closed."""
 
 
-class Connection(psycopg.Connection[Any]):
+class Connection(Db, psycopg.Connection[Any]):
     """Ends every wait for the server, even if that hangs."""
 
     shown = "the server"
@@ -76,23 +76,16 @@ class Connection(psycopg.Connection[Any]):
     any_id: ClassVar[str] = "= ANY(?::bigint[])"
     any_text: ClassVar[str] = "= ANY(?::text[])"
     any_digest: ClassVar[str] = "= ANY(?::bytea[])"
-
+    any_tag: ClassVar[str] = f"ns = ? AND folded {any_text}"
+    collation: ClassVar[str] = ' COLLATE "C"'
     item_tags: ClassVar[str] = "ARRAY(SELECT name FROM item_tags WHERE item = items.id ORDER BY folded)"
     item_sources: ClassVar[str] = "ARRAY(SELECT raw FROM sources WHERE item = items.id ORDER BY position)"
-
     mention_count: ClassVar[str] = "(SELECT count(*) FROM mentions WHERE node = nodes.id)"
     metadata_keys: ClassVar[str] = "jsonb_object_keys(items.facts) AS pair(key)"
-    ordered_join: ClassVar[str] = "JOIN"
-
     name_column: ClassVar[str] = "digest"
     any_name: ClassVar[str] = "digest = ANY(?::bytea[])"
     name_columns: ClassVar[Sequence[str]] = ("digest", "opening", "folded")
-
-    def ids(self, wanted: Iterable[int]) -> list[int]:
-        return possible(wanted)
-
-    def texts(self, wanted: Iterable[str]) -> list[str]:
-        return sendable(wanted)
+    set_of = list
 
     def digests(self, wanted: Iterable[bytes]) -> list[bytes]:
         return list(wanted)
@@ -107,10 +100,6 @@ class Connection(psycopg.Connection[Any]):
         opening = " ".join(folded.split(" ", 2)[:2])  # its only word, or its first two: texts are selected by them
         return digest(folded), digest(opening), folded
 
-    any_tag: ClassVar[str] = f"ns = ? AND folded {any_text}"
-    collation: ClassVar[str] = ' COLLATE "C"'
-    looks_up_sparse: ClassVar[bool] = False
-
     def operand(self, value: Any, holds: str) -> tuple[str, Any]:
         return operand(value, holds)
 
@@ -120,27 +109,22 @@ class Connection(psycopg.Connection[Any]):
     def metadata_test(self, test: Test) -> Condition:
         return metadata_test(test)
 
-    def rows(self, sql: str, *bindings: Any) -> list[Any]:
+    def execute(
+        self,
+        query: Query,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool = True,
+    ) -> psycopg.Cursor[Any]:
+        sql = _with_placeholders(query, bool(params)) if isinstance(query, str) else query
         try:
-            return self.execute(_with_placeholders(sql, bool(bindings)), bindings or None, binary=True).fetchall()
+            return super().execute(sql, params or None, prepare=prepare, binary=binary)
         except psycopg.Error as error:
             raise self.failure(error) from error
-
-    def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
-        return iter(self.rows(sql, *bindings))
-
-    def column(self, sql: str, *bindings: Any) -> list[Any]:
-        return [row[0] for row in self.rows(sql, *bindings)]
-
-    def value(self, sql: str, *bindings: Any) -> Any:
-        found = self.rows(sql, *bindings)
-        return found[0][0] if found else None
 
     def run(self, sql: str, *bindings: Any) -> int:
-        try:
-            return self.execute(_with_placeholders(sql, bool(bindings)), bindings or None).rowcount
-        except psycopg.Error as error:
-            raise self.failure(error) from error
+        return self.execute(cast("LiteralString", sql), bindings, binary=False).rowcount
 
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
         if not bindings:

@@ -218,7 +218,7 @@ class Database:
             db = self._take(math.inf if deadline is None else deadline.until)
             db.deadline = deadline or Deadline()
             try:
-                cursor = db.execute(sql.encode(), prepare=False)
+                cursor = db.cursor().execute(sql.encode(), prepare=False)
                 while cursor.nextset():
                     pass
                 return db, cursor.fetchall() if cursor.description else []

@@ -1,140 +1,150 @@
-"""What the row code needs from a connection, whichever database it leads to.
-
-Statements have a `?` for each binding. `sqlite/connection.py` and `postgres/connection.py` implement the protocol.
-"""
+"""A connection to either database, as the row code uses it. Statements have a `?` for each binding."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
+from fourfold.scheduling import paced
 
 Condition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its bindings."""
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PACED_ROWS = 100
+"""A statement that is executed for fewer rows needs no pauses for searches."""
 
 
-class Db(Protocol):
-    """A connection inside a transaction. Errors of the database are raised as errors of Fourfold."""
+class Db(ABC):
+    """A connection inside a transaction. Errors of the database are raised as errors of Fourfold.
+
+    The methods below do what a database in this process needs, where a statement costs no round trip.
+    """
 
     any_id: ClassVar[str]
     """Follows a column in a condition: its value is one of `ids`, which are bound to the one `?` of this."""
     any_text: ClassVar[str]
     """The same for `texts`."""
-
     any_digest: ClassVar[str]
     """The same for `digests`."""
-
     any_tag: ClassVar[str]
     """A condition on `item_tags`, to which a namespace and `texts` are bound: the tag is one of these, folded."""
-    collation: ClassVar[str]
+    collation: ClassVar[str] = ""
     """Follows a column of texts that is compared."""
-    looks_up_sparse: ClassVar[bool]
+    looks_up_sparse: ClassVar[bool] = False
     """Whether the database has to be told to begin with the items that have a sparse column."""
-
     item_tags: ClassVar[str]
-    """The tags of a row of `items`: an array, or a text with zeros between them."""
+    """The tags of a row of `items`, as a list or joined by NUL, which no tag contains."""
     item_sources: ClassVar[str]
-    """Its raw records: an array, or a text with commas between them."""
-
+    """Its raw records, as a list or joined by commas."""
     mention_count: ClassVar[str]
     """The number of items that mention a row of `nodes`."""
     metadata_keys: ClassVar[str]
     """A table `pair` with a row for each `key` of the metadata of a row of `items`."""
-    ordered_join: ClassVar[str]
+    ordered_join: ClassVar[str] = "JOIN"
     """JOIN, from the left to the right if the database does not know better itself."""
-
     name_column: ClassVar[str]
     """The column of `nodes` and `names` by which a name in normal form is found: PostgreSQL cannot index long texts."""
     any_name: ClassVar[str]
     """A condition: the column has one of `names`, which are bound to the one `?` of this."""
     name_columns: ClassVar[Sequence[str]]
     """All columns of `names` that follow from a name in normal form."""
+    set_of: Callable[[list[Any]], Any]
+    """The binding of several numbers or texts."""
+    execute: Any
+    executemany: Any
+    changes: Any
+
+    # ------------------------------------------------------------ bindings
 
     def ids(self, wanted: Iterable[int]) -> Any:
         """The binding of those numbers that a store could have assigned."""
-        ...
+        return self.set_of(possible(wanted))
 
     def texts(self, wanted: Iterable[str]) -> Any:
         """The binding of those texts that a store can hold; the others cannot match anything."""
-        ...
+        return self.set_of(sendable(wanted))
 
+    @abstractmethod
     def digests(self, wanted: Iterable[bytes]) -> Any:
         """The binding of hashes."""
-        ...
 
     def name_key(self, folded: str) -> Any:
         """The value of `name_column`."""
-        ...
+        return folded
 
     def names(self, folded: Iterable[str]) -> Any:
         """The binding of names in normal form."""
-        ...
+        return self.texts(folded)
 
     def name_values(self, folded: str) -> Sequence[Any]:
         """The values of `name_columns`."""
-        ...
+        return (folded,)
 
+    @abstractmethod
     def operand(self, value: Any, holds: str) -> tuple[str, Any]:
         """The placeholder and the binding of a value that a column is compared with; `holds`: see `fields.Column`."""
-        ...
 
+    @abstractmethod
     def glob_test(self, ns: int, name: str, globs: Sequence[str]) -> Condition:
         """Whether a column of paths matches one of the globs."""
-        ...
 
+    @abstractmethod
     def metadata_test(self, test: Test) -> Condition: ...
+
+    # ------------------------------------------------------------ statements
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         """All rows, as tuples."""
-        ...
+        return self.execute(sql, bindings).fetchall()
 
     def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
         """The same, not all of them in memory at once if the database can do that."""
-        ...
+        return iter(self.execute(sql, bindings))
 
     def column(self, sql: str, *bindings: Any) -> list[Any]:
         """The first column of all rows."""
-        ...
+        return [row[0] for row in self.execute(sql, bindings).fetchall()]
 
     def value(self, sql: str, *bindings: Any) -> Any:
         """The first column of the first row, or None."""
-        ...
+        rows = self.execute(sql, bindings).fetchall()
+        return rows[0][0] if rows else None
 
     def run(self, sql: str, *bindings: Any) -> int:
         """Executes a statement; returns how many rows it changed."""
-        ...
+        self.execute(sql, bindings)
+        return self.changes()
 
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
         """Executes a statement for many rows, without a round trip for each."""
-        ...
+        if bindings:
+            self.executemany(sql, bindings if len(bindings) < _PACED_ROWS else paced(bindings))
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
         """Inserts rows by one statement if the database can do that, so that its triggers run once.
 
         `types`: those of the columns on PostgreSQL; `conflict`: a clause ON CONFLICT.
         """
-        ...
+        self.run_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
 
     def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
         """Deletes the rows that have these ids in these columns, by one statement if the database can do that."""
-        ...
+        self.run_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
 
+    @abstractmethod
     def last_of_sequence(self, kind: str) -> int:
         """The last id that an older version assigned in a table, in which it counted over all namespaces."""
-        ...
 
 
 def possible(ids: Iterable[int]) -> list[int]:
     """The ids that a store could have assigned."""
     return [number for number in ids if 0 < number <= LARGEST_ID]
-
-
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def sendable(texts: Iterable[str]) -> list[str]:

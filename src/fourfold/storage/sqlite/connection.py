@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 import apsw
 
@@ -21,11 +21,10 @@ from fourfold.errors import (
     StoreUnavailable,
 )
 from fourfold.filters import Test
-from fourfold.limits import BUSY_SECONDS, LARGEST_ID
+from fourfold.limits import BUSY_SECONDS
 from fourfold.model import Json
-from fourfold.scheduling import paced
 from fourfold.storage.codec import dumps
-from fourfold.storage.sql.dialect import Condition, sendable
+from fourfold.storage.sql.dialect import Condition, Db
 from fourfold.storage.sql.reading import SIGNS, joined
 
 WORLD = (
@@ -80,48 +79,24 @@ def translate(error: Exception, path: Path) -> FourfoldError:
             )
 
 
-_PACED_ROWS = 100
-"""Fewer rows take less than the piece of work after which a thread pauses for searches."""
-
-
-class Connection(apsw.Connection):
+class Connection(Db, apsw.Connection):
     any_id: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
     any_text: ClassVar[str] = any_id
     any_digest: ClassVar[str] = "IN (SELECT unhex(value) FROM json_each(?))"
-
+    any_tag: ClassVar[str] = f"tag IN (SELECT id FROM tags WHERE ns = ? AND folded {any_text})"  # noqa: S608  (constants)
+    looks_up_sparse: ClassVar[bool] = True
     item_tags: ClassVar[str] = "(SELECT group_concat(name, char(0)) FROM item_tags WHERE item = items.id)"
-    """Joined by NUL, which no tag contains (`fold.clean`)."""
     item_sources: ClassVar[str] = "(SELECT group_concat(raw ORDER BY position) FROM sources WHERE item = items.id)"
-
     mention_count: ClassVar[str] = "mentioned"
     metadata_keys: ClassVar[str] = "json_each(items.metadata) AS pair"
     ordered_join: ClassVar[str] = "CROSS JOIN"
-
     name_column: ClassVar[str] = "folded"
     any_name: ClassVar[str] = f"folded {any_text}"
     name_columns: ClassVar[Sequence[str]] = ("folded",)
-
-    def ids(self, wanted: Iterable[int]) -> str:
-        return json.dumps([number for number in wanted if 0 < number <= LARGEST_ID])
-
-    def texts(self, wanted: Iterable[str]) -> str:
-        return json.dumps(sendable(wanted), ensure_ascii=False)
+    set_of = json.JSONEncoder(ensure_ascii=False).encode
 
     def digests(self, wanted: Iterable[bytes]) -> str:
         return json.dumps([each.hex() for each in wanted])
-
-    def name_key(self, folded: str) -> str:
-        return folded
-
-    def names(self, folded: Iterable[str]) -> str:
-        return self.texts(folded)
-
-    def name_values(self, folded: str) -> tuple[str]:
-        return (folded,)
-
-    any_tag: ClassVar[str] = f"tag IN (SELECT id FROM tags WHERE ns = ? AND folded {any_text})"  # noqa: S608  (constants)
-    collation: ClassVar[str] = ""
-    looks_up_sparse: ClassVar[bool] = True
 
     def operand(self, value: Any, holds: str) -> tuple[str, Any]:
         return "?", number(value) if holds == "number" else value
@@ -131,33 +106,6 @@ class Connection(apsw.Connection):
 
     def metadata_test(self, test: Test) -> Condition:
         return metadata_test(test)
-
-    def rows(self, sql: str, *bindings: Any) -> list[Any]:
-        return cast("list[Any]", self.execute(sql, bindings).fetchall())
-
-    def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
-        return self.execute(sql, bindings)
-
-    def column(self, sql: str, *bindings: Any) -> list[Any]:
-        return [row[0] for row in self.execute(sql, bindings)]
-
-    def value(self, sql: str, *bindings: Any) -> Any:
-        found = self.rows(sql, *bindings)
-        return found[0][0] if found else None
-
-    def run(self, sql: str, *bindings: Any) -> int:
-        self.execute(sql, bindings)
-        return self.changes()
-
-    def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
-        if bindings:
-            self.executemany(sql, bindings if len(bindings) < _PACED_ROWS else paced(bindings))
-
-    def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
-        self.run_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
-
-    def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
-        self.run_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
 
     def last_of_sequence(self, kind: str) -> int:
         return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0
