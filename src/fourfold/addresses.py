@@ -45,8 +45,8 @@ class Url:
     def shown(self) -> str:
         """The address without user, password and parameters that may be secret."""
         hosts = ",".join(_quoted(host) + (f":{port}" if port else "") for host, port in self.hosts)
-        known = [f"{name}={quote(self.parameters[name])}" for name in _SHOWN_PARAMETERS if name in self.parameters]
-        return f"{self.scheme}://{hosts}{quote(self.path)}" + ("?" + "&".join(known) if known else "")
+        parameters = [f"{name}={quote(self.parameters[name])}" for name in _SHOWN_PARAMETERS if name in self.parameters]
+        return f"{self.scheme}://{hosts}{quote(self.path)}" + ("?" + "&".join(parameters) if parameters else "")
 
 
 def is_address(text: str) -> bool:
@@ -56,16 +56,16 @@ def is_address(text: str) -> bool:
 
 def parse(text: str) -> Url:
     """Parse a strict URL; raise InvalidSetting, which repeats nothing of the text, if it is not one."""
-    found = _URL.fullmatch(text)
-    pairs = [part.partition("=") for part in (found["query"] or "").split("&") if part] if found else []
-    if found is None or "%00" in text or not all(equals for _, equals, _ in pairs):
+    match = _URL.fullmatch(text)
+    pairs = [part.partition("=") for part in (match["query"] or "").split("&") if part] if match else []
+    if match is None or "%00" in text or not all(equals for _, equals, _ in pairs):
         raise InvalidSetting("the address of the server is not a valid URL", _REMEDY)
     return Url(
-        found["scheme"],
-        None if found["user"] is None else unquote(found["user"]),
-        None if found["password"] is None else unquote(found["password"]),
-        tuple(_host(each) for each in found["hosts"].split(",")),
-        unquote(found["path"]),
+        match["scheme"],
+        None if match["user"] is None else unquote(match["user"]),
+        None if match["password"] is None else unquote(match["password"]),
+        tuple(_host(each) for each in match["hosts"].split(",")),
+        unquote(match["path"]),
         {unquote(name): unquote(value) for name, _, value in pairs},
     )
 

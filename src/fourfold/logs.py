@@ -74,13 +74,13 @@ class _Text(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    given = cast("dict[str, Any]", getattr(record, "fourfold", {}))
+    extra = cast("dict[str, Any]", getattr(record, "fourfold", {}))
     if not record.exc_info or record.exc_info[1] is None:
-        return given
+        return extra
     error = record.exc_info[1]
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-    return {**given, "exception": type(error).__name__, "traceback": places}
+    return {**extra, "exception": type(error).__name__, "traceback": places}
 
 
 def _word(value: object) -> str:

@@ -87,7 +87,7 @@ class Memory(ItemMethods, GraphMethods):
         request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
         limit = None if per_source is None else check_per_source(per_source)
         surest = 0.0 if min_confidence is None else _checked_confidence(min_confidence)
-        given = None if vector is None else check_vector(vector)
+        query_vector = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         mode = self._time_mode(time)
         options = ResultOptions(limit, surest, explain, candidates=candidates, time=mode, view=view)
@@ -97,7 +97,9 @@ class Memory(ItemMethods, GraphMethods):
             if candidates:
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        answers = [self._search.answer(name, request, options, given, filters, datetime.now(UTC)) for name in names]
+        answers = [
+            self._search.answer(name, request, options, query_vector, filters, datetime.now(UTC)) for name in names
+        ]
         answer = answers[0] if len(answers) == 1 else merged(answers)
         return without_unlikely(answer) if cuts else answer
 
@@ -129,8 +131,8 @@ class Memory(ItemMethods, GraphMethods):
         request = PlanRequest(
             text, chosen, fusion, weights, alpha, recency=recency, rerank=second, source_weights=source_weights
         )
-        given = None if vector is None else check_vector(vector)
-        why = self._search.why(stored, request, given, filters, now(), self._time_mode(time))
+        query_vector = None if vector is None else check_vector(vector)
+        why = self._search.why(stored, request, query_vector, filters, now(), self._time_mode(time))
         return replace(why, sources=sources)
 
     def analyze(

@@ -41,14 +41,14 @@ def known_language(code: str | None) -> str | None:
     """Return the code; raise InvalidItem if it is not a code of ISO 639-1."""
     if code is None or code in CODES:
         return code
-    given = optional_name(code, "language") or ""
-    raise InvalidItem(f"{given!r} is not a language code", "Use a two-letter code of ISO 639-1, such as de or en")
+    cleaned = optional_name(code, "language") or ""
+    raise InvalidItem(f"{cleaned!r} is not a language code", "Use a two-letter code of ISO 639-1, such as de or en")
 
 
 def known_source(source: str) -> Source:
-    for known in SOURCES:
-        if source == known:
-            return known
+    for one in SOURCES:
+        if source == one:
+            return one
     raise InvalidItem(f"{source!r} is not a source", f"The sources are {', '.join(SOURCES)}")
 
 
@@ -98,12 +98,12 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Check tags and drop repeated ones, which may differ in spelling."""
     if isinstance(tags, str):
         raise InvalidItem("tags is a single string", "Give a list of tags")
-    found: dict[str, str] = {}
+    by_fold: dict[str, str] = {}
     for tag in tags:
         folded, spelled = _tag(tag) if isinstance(tag, str) else _tag(name(tag, "tag"))  # pyright: ignore[reportUnnecessaryIsInstance]
-        found.setdefault(folded, spelled)
-        check_tag_count(len(found))
-    return tuple(found.values())
+        by_fold.setdefault(folded, spelled)
+        check_tag_count(len(by_fold))
+    return tuple(by_fold.values())
 
 
 @lru_cache(_CACHED_TAGS)
@@ -172,10 +172,10 @@ def time_of(time: datetime | str | None, what: str) -> datetime | None:
     if time is None or isinstance(time, datetime):
         return None if time is None else in_utc(time)
     try:
-        found = datetime.fromisoformat(time.strip())
+        moment = datetime.fromisoformat(time.strip())
         if len(time.strip()) <= len("2026-11-15"):
-            found = datetime.combine(found, daytime.max)
-        return in_utc(found)
+            moment = datetime.combine(moment, daytime.max)
+        return in_utc(moment)
     except (ValueError, InvalidItem) as wrong:
         raise InvalidQuery(f"{what} is {time!r}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z") from wrong
 
@@ -335,10 +335,10 @@ def check_aliases(count: int) -> None:
 
 def _folded(tags: Iterable[str]) -> dict[str, str]:
     """Map each folded tag to its first spelling."""
-    found: dict[str, str] = {}
+    by_fold: dict[str, str] = {}
     for tag in tags:
-        found.setdefault(fold(tag), tag)
-    return found
+        by_fold.setdefault(fold(tag), tag)
+    return by_fold
 
 
 def _together(title: str, text: str) -> str:
@@ -354,16 +354,16 @@ def _check_size(title: str, text: str) -> None:
 
 
 def _sources(source_ids: Iterable[int]) -> tuple[int, ...]:
-    found = tuple(dict.fromkeys(source_ids))
-    if not found:
-        return found
-    if len(found) > limits.SOURCES:
+    ids = tuple(dict.fromkeys(source_ids))
+    if not ids:
+        return ids
+    if len(ids) > limits.SOURCES:
         raise InvalidItem(f"more than {limits.SOURCES} source_ids", "Refer to fewer raw records")
-    if any(isinstance(raw, bool) or not isinstance(raw, int) for raw in found):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if any(isinstance(raw, bool) or not isinstance(raw, int) for raw in ids):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidItem("source_ids contains a value that is not an id", "Give the ids of raw records")
-    if unknown := [raw for raw in found if not is_whole(raw, 1)]:
+    if unknown := [raw for raw in ids if not is_whole(raw, 1)]:
         raise NotFound(f"no raw record {unknown[0]}", "Store the original first, then refer to its id")
-    return found
+    return ids
 
 
 def language_of(title: str, text: str) -> str:

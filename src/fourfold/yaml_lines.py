@@ -64,13 +64,13 @@ class _Loader(yaml.SafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            found = cast("Any", super().construct_object(node, deep))
+            node_value = cast("Any", super().construct_object(node, deep))
         except (yaml.YAMLError, WrongYaml):
             raise
         except Exception as error:  # PyYAML raises any type: KeyError for `!!bool x`, IndexError for `!!int ""` ...
             kind = node.tag.rpartition(":")[2]
             raise WrongYaml(_line(node), f"this is not a valid {kind}") from error
-        return node.value if type(found) is int and abs(found) > _LARGEST_INTEGER else found
+        return node.value if type(node_value) is int and abs(node_value) > _LARGEST_INTEGER else node_value
 
 
 @contextmanager

@@ -122,11 +122,11 @@ class Judge:
             nearness, lead = (cosine - self._average) / self._span, _lead(cosine, self._nearest)
         tags = self._tags.get(item, 0.0) if self._tags else 0.0
         named = 0.0 if self._searched_words else self._named.get(item, 0.0)
-        told = min(1.0, max(words if unnamed is None else unnamed.get(item, 0.0), tags, named))
+        coverage = min(1.0, max(words if unnamed is None else unnamed.get(item, 0.0), tags, named))
         lead_words = _lead(words, self._most_words)
-        alone = min(1.0, max(lead_words * told, tags**2))
-        asked = self._asked.get(item, 0.0) if self._asked else 0.0
-        return Evidence(nearness, told, lead, lead_words, alone, asked, float(item == self._first))
+        alone = min(1.0, max(lead_words * coverage, tags**2))
+        related = self._asked.get(item, 0.0) if self._asked else 0.0
+        return Evidence(nearness, coverage, lead, lead_words, alone, related, float(item == self._first))
 
     def _added(self, item: int) -> float:
         return sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in self._others])

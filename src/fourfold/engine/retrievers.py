@@ -104,9 +104,9 @@ class GraphRetriever:
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
         self._named = named_items(strengths, links)
         means = {name: longest.intersection(nodes) for name, nodes in by_name.items()}
-        asked = answering_nodes(query.text, means, self._graph.relations)
-        around = self._graph.node_links(sorted(asked), query.filters) if asked else ()
-        answers = answering_items(asked, around, self._named)
+        answering = answering_nodes(query.text, means, self._graph.relations)
+        around = self._graph.node_links(sorted(answering), query.filters) if answering else ()
+        answers = answering_items(answering, around, self._named)
         hits = rank_by_links(strengths, unless_asked(links, answers), limit)
         return Ranking(
             hits,
@@ -160,13 +160,13 @@ def tag_candidates(text: str) -> list[str]:
 
 def coverage(text: str, carried: Sequence[TagUse]) -> dict[int, float]:
     """By item, the share of the query's words that its tags say."""
-    asked = set(folded_words(text))
-    asked = asked - _STOP_WORDS or asked
+    words = set(folded_words(text))
+    words = words - _STOP_WORDS or words
     spelled = {tag: folded_words(tag) for tag in {use.tag for use in carried}}
     said: dict[int, set[str]] = {}
     for use in carried:
         said.setdefault(use.item, set()).update(spelled[use.tag])
-    return {item: len(asked & tags) / len(asked) for item, tags in said.items()}
+    return {item: len(words & tags) / len(words) for item, tags in said.items()}
 
 
 # ---------------------------------------------------------------- registry

@@ -182,12 +182,12 @@ class Search:
                 seen = _seen(question, snapshot, filters, now, options.view)
                 options, hides = _judging(options, snapshot)
                 find = self._retrieved if reranks else self._found
-                outcome, asked, window = _windowed(seen, window, partial(find, snapshot))
+                outcome, searched, window = _windowed(seen, window, partial(find, snapshot))
                 if not reranks:
                     return self._presented(snapshot, outcome, question, options, now, started, window), hides
                 turn.close()  # others may search while the model reads
                 clock = self._reranking.clock(begun)
-                outcome = _staged(snapshot, asked, self._reranking.rerank(snapshot, asked.query, outcome, clock))
+                outcome = _staged(snapshot, searched, self._reranking.rerank(snapshot, searched.query, outcome, clock))
                 response = self._presented(snapshot, outcome, question, options, now, started, window)
                 return replace(response, notes=(*response.notes, *clock.end())), hides
 
@@ -254,12 +254,14 @@ class Search:
         with self._store.snapshot(stored.namespace) as snapshot:
             question = _seen(question, snapshot, filters, now)
             pipeline = self._pipeline(snapshot)
-            outcome, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
+            outcome, searched, window = _windowed(
+                question, window, partial(self._retrieved, snapshot, pipeline=pipeline)
+            )
             if question.plan.rerank is not None:
-                outcome = self._reranking.rerank(snapshot, asked.query, outcome, self._reranking.clock(begun))
-            outcome = _staged(snapshot, asked, outcome)
+                outcome = self._reranking.rerank(snapshot, searched.query, outcome, self._reranking.clock(begun))
+            outcome = _staged(snapshot, searched, outcome)
             fetch = snapshot.rows.get
-            narrowed = asked.query.filters
+            narrowed = searched.query.filters
             passes = narrowed == NO_FILTERS or bool(snapshot.rows.ids(narrowed, [stored.id]))
             order = present.ordered(outcome, outcome.plan, fetch, now, window)
             ids = order.hits.ids.tolist()
@@ -267,13 +269,13 @@ class Search:
             result = None
             if rank is not None:
                 alone = replace(order, hits=order.hits[rank - 1 : rank])
-                judge, shown_as = self._judge(snapshot, asked.query, outcome, order), ResultOptions(explain=True)
+                judge, shown_as = self._judge(snapshot, searched.query, outcome, order), ResultOptions(explain=True)
                 shown = present.results(outcome, outcome.plan, alone, fetch, shown_as, judge, request.text)
-                result = next(iter(with_parts(snapshot, asked.query, shown)), None)
+                result = next(iter(with_parts(snapshot, searched.query, shown)), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
-            told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, outcome, scored, passes))
+            reasons = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, outcome, scored, passes))
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
-        return Why(stored, rank, result, (*told, *outcome.notes, *_folded(stored, better)))
+        return Why(stored, rank, result, (*reasons, *outcome.notes, *_folded(stored, better)))
 
     # ------------------------------------------------------------ the question
 
@@ -495,12 +497,12 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     whole, phrases = text, negated_phrases(text)
     text = affirmed(whole, phrases)
     query = snapshot.keyword_query(text)
-    known = {word.surface: word for word in query.words}
+    by_surface = {word.surface: word for word in query.words}
     replaced = {correction.surface: correction for correction in query.corrections}
     words: list[AnalysedWord] = []
     for word in query_words(text, languages):
         stems = tuple(term for term, _ in word.variants)
-        outcome = known.get(word.surface)
+        outcome = by_surface.get(word.surface)
         correction = replaced.get(word.surface)
         corrected = () if correction is None else correction.spellings
         related = () if outcome is None or corrected else tuple(term for term in outcome.terms if term not in stems)

@@ -366,14 +366,14 @@ class LinkState:
     def tag_uses(self, candidates: Sequence[str], allowed: Ints | None, limit: int) -> list[Use]:
         """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them."""
         named = [tag for tag in candidates if tag in self._tags or tag in self._new_tags]
-        if not (in_use := [(tag, *found) for tag in named if (found := self._users(tag)) is not None]):
+        if not (in_use := [(tag, *items) for tag in named if (items := self._users(tag)) is not None]):
             return []
         rarest = sorted(in_use, key=lambda each: each[1])[:MOST_TAGS]
         users = [_passing(ids, allowed) for _, _, ids in rarest]
         if len(users) > 1 or len(users[0]) > limit:
             weights = np.repeat([rarity(count) for _, count, _ in rarest], [len(ids) for ids in users])
-            found, sums = bindings.sums(np.concatenate(users), weights)
-            best = np.sort(found[bindings.order(found, sums)[:limit]])
+            items, sums = bindings.sums(np.concatenate(users), weights)
+            best = np.sort(items[bindings.order(items, sums)[:limit]])
             users = [_passing(ids, best) for ids in users]
         carried = zip(rarest, users, strict=True)
         return sorted([(item, tag, uses) for (tag, uses, _), ids in carried for item in ids.tolist()])

@@ -550,9 +550,9 @@ class Nearest:
         room = min(limit, self.count)
         self._ids, self._scores = np.empty(room, np.int64), np.empty(room)
         self._held = scorer, codes, rows, tail
-        asked = addressof(scorer.struct), None if codes is None else addressof(codes.struct)
+        query = addressof(scorer.struct), None if codes is None else addressof(codes.struct)
         searched = INT64.address(rows), INT64.address(tail), published, len(tail), limit
-        self._struct: Any = _Nearest(*asked, *searched, INT64.address(self._ids), FLOAT64.address(self._scores))
+        self._struct: Any = _Nearest(*query, *searched, INT64.address(self._ids), FLOAT64.address(self._scores))
 
     def start(self) -> None:
         """Begin in the thread of the kernel, if it is free; else `result` does the work."""

@@ -63,8 +63,8 @@ class Lists:
 
 def ranges(numbers: Ints, wanted: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return those of the wanted numbers that a sorted column has: the index of each, and where it begins and ends."""
-    asked, triples = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
-    count = _ranges(numbers, len(numbers), asked.buffer_info()[0], len(asked), triples.buffer_info()[0])
+    sought, triples = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
+    count = _ranges(numbers, len(numbers), sought.buffer_info()[0], len(sought), triples.buffer_info()[0])
     listed = triples[: 3 * count].tolist()
     return list(zip(listed[::3], listed[1::3], listed[2::3], strict=True))
 

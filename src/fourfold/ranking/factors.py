@@ -153,8 +153,8 @@ class Bar(NamedTuple):
 
 def explained(result: Result) -> Result:
     """Attach the tree of its score: the sum of its contributions, times its factors."""
-    told = explain(result.contributions, result.score, result.factors, result.part)
-    return replace(result, explanation=told)
+    tree = explain(result.contributions, result.score, result.factors, result.part)
+    return replace(result, explanation=tree)
 
 
 def explain(

@@ -458,8 +458,8 @@ class _Question:
 
     def _word(self, place: int, word: str) -> float:
         """How well the word at a place matches one of a relation, also with a prefix that is separated from it."""
-        asked = self.words[place]
-        return max(_match(each, word) for each in (asked, *(prefix + asked for prefix in self._prefixes)))
+        own = self.words[place]
+        return max(_match(each, word) for each in (own, *(prefix + own for prefix in self._prefixes)))
 
     def _forward(self, near: int, place: int) -> bool:
         """Whether what stands at `near` is the subject of the word at `place`, in the active voice."""
@@ -467,12 +467,12 @@ class _Question:
         clause = self.words[: self._clause] if main else self.words[self._clause :]
         if not _PASSIVE_VOICE.isdisjoint(clause):
             return near > 0 and self.words[near - 1] in _AGENT
-        asked = self.words[0]
-        if main and (asked in _OBJECTS or asked in PREPOSITIONS):  # To whom does Emil report?
+        first = self.words[0]
+        if main and (first in _OBJECTS or first in PREPOSITIONS):  # To whom does Emil report?
             return True
-        if main and asked == "wer":
+        if main and first == "wer":
             return False
-        if main and asked in _OPEN and near > place:
+        if main and first in _OPEN and near > place:
             return not self.words[place].endswith("n")
         return near < place
 
