@@ -1,12 +1,32 @@
-"""Plans for requests."""
+"""Plans of requests: presets and their settings, weights, alpha, routing."""
+
+from __future__ import annotations
 
 import math
+import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fourfold.errors import InvalidQuery, InvalidWeights
-from fourfold.ranking.plan import PlanRequest, PlanSettings, RoutingConfig, StoreFacts, make_plan
-from fourfold.retrieval import Plan, Recency
+from fourfold import Plan
+from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
+from fourfold.ranking.plan import (
+    PRESETS,
+    RELATIONAL_DE,
+    RELATIONAL_EN,
+    RELATIONAL_WEIGHTS,
+    PlanRequest,
+    PlanSettings,
+    RoutingConfig,
+    StoreFacts,
+    asks_for_another,
+    check_weights,
+    make_plan,
+    route,
+    routed,
+)
+from fourfold.retrieval import Recency
 
 FOUR = ("semantic", "keyword", "graph", "tags")
 RELATIONAL = "Welche Technologie nutzt Fourfold?"
@@ -39,8 +59,7 @@ def test_the_plan_of_insights_basic():
     assert plan(preset="insights-basic") == expected
 
 
-@pytest.mark.spec("S4.3")
-@pytest.mark.spec("S4.5")
+@pytest.mark.spec("S4.3", "S4.5")
 def test_insights_switches_to_the_relational_weights():
     standard = plan(preset="insights")
     assert weights_of(standard) == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2}
@@ -106,9 +125,10 @@ def test_auto_fusion_under_another_preset_keeps_the_weights_of_the_preset():
 
 
 @pytest.mark.spec("S5.4")
-@pytest.mark.parametrize(
-    ("items", "tags", "semantic"), [(10, 0, 0.5), (500, 0, 0.7), (6000, 2, 0.8), (500, 3, 0.55), (10, 3, 0.25)]
-)
+@pytest.mark.parametrize(("items", "tags", "semantic"), [
+    (0, 0, 0.5), (499, 2, 0.5), (500, 0, 0.7), (5000, 2, 0.7), (5001, 0, 0.8), (10**6, 2, 0.8),
+    (10, 3, 0.25), (500, 3, 0.55), (10**6, 10, 0.7),
+])  # fmt: skip
 def test_alpha_is_adaptive_and_boosted_by_three_matching_tags(items, tags, semantic):
     expected = pytest.approx({"semantic": semantic, "tags": 1 - semantic}, abs=1e-12)
     made = plan(preset="memories", facts=StoreFacts(items, tags))
@@ -118,8 +138,14 @@ def test_alpha_is_adaptive_and_boosted_by_three_matching_tags(items, tags, seman
         assert (made.fusion, weights_of(made), made.fixed) == (fusion, expected, None)
 
 
-@pytest.mark.spec("S5.3")
-@pytest.mark.spec("C1")
+@pytest.mark.spec("S5.4")
+@given(st.floats(0, 1), st.integers(0, 10))
+def test_the_weights_of_any_alpha_sum_to_one(alpha, matching_tags):
+    made = plan(preset="memories", alpha=alpha, facts=StoreFacts(1000, matching_tags))
+    assert math.fsum(weights_of(made).values()) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.spec("S5.3", "C1")
 def test_an_explicit_alpha_implies_rrf_of_vectors_and_tags():
     explicit = plan(preset="memories", alpha=0.6)
     assert (explicit.fusion, weights_of(explicit), explicit.fixed) == ("rrf", {"semantic": 0.6, "tags": 0.4}, None)
@@ -197,8 +223,7 @@ def test_callers_weights_replace_those_of_the_preset_and_choose_the_retrievers(p
     assert not made.expand
 
 
-@pytest.mark.spec("S4.3")
-@pytest.mark.spec("S4.4")
+@pytest.mark.spec("S4.3", "S4.4")
 def test_callers_weights_replace_routing_and_a_pair_is_completed_by_the_graph():
     pair = {"semantic": 0.7, "keyword": 0.3}
     completed = plan(RELATIONAL, preset="insights", weights=pair)
@@ -211,6 +236,16 @@ def test_callers_weights_replace_routing_and_a_pair_is_completed_by_the_graph():
     assert weights_of(plan(preset="auto", weights=pair, only=["semantic", "keyword"])) == pair
 
 
+@pytest.mark.spec("S4.4")
+@given(st.floats(0, 1))
+def test_completed_weights_sum_to_one_and_only_a_pair_is_completed(semantic):
+    completed = weights_of(plan(preset="insights", weights={"semantic": semantic, "keyword": 1 - semantic}))
+    assert check_weights(completed) == {**NO_WEIGHT, **completed}
+    assert completed["graph"] > 0
+    for weights in ({"semantic": 1.0}, {"semantic": 0.5, "keyword": 0.3, "graph": 0.2}):
+        assert weights_of(plan(preset="insights", weights=weights)) == weights
+
+
 @pytest.mark.spec("S5.3")
 def test_callers_weights_replace_alpha():
     assert weights_of(plan(preset="memories", alpha=0.2, weights={"semantic": 1.0})) == {"semantic": 1.0}
@@ -219,12 +254,6 @@ def test_callers_weights_replace_alpha():
 @pytest.mark.spec("B1")
 def test_auto_with_a_weight_for_the_graph_expands_it():
     assert plan(weights={"semantic": 0.5, "graph": 0.5}).expand
-
-
-@pytest.mark.spec("S1.5")
-def test_invalid_weights_are_rejected():
-    with pytest.raises(InvalidWeights, match=r"1\.0001"):
-        plan(weights={"semantic": 0.7, "keyword": 0.3001})
 
 
 # ---------------------------------------------------------------- only
@@ -280,7 +309,7 @@ def test_only_does_not_rescale_the_callers_weights():
         ({"only": ("graph",), "preset": "wiki"}, "wiki does not use graph"),
         ({"only": ("keyword",), "weights": {"semantic": 1.0}}, "no weight is given for keyword"),
         ({"fusion": "sum"}, "unknown fusion 'sum'.*auto, rrf, weighted"),
-        ({"preset": "best"}, "unknown preset 'best'"),
+        ({"preset": "best"}, "unknown preset 'best'.*auto, insights-basic, insights, wiki, files, memories"),
     ],
 )
 def test_invalid_options_are_rejected_with_the_choices(asked, said):
@@ -291,8 +320,7 @@ def test_invalid_options_are_rejected_with_the_choices(asked, said):
 # ---------------------------------------------------------------- text, top_k, k
 
 
-@pytest.mark.spec("S1.4")
-@pytest.mark.spec("S1.5")
+@pytest.mark.spec("S1.4", "S1.5")
 @pytest.mark.parametrize("top_k", [0, -5, 101, 200, 2.5, 5.0, "5", True, math.nan])
 def test_top_k_outside_1_to_100_is_rejected(top_k):
     with pytest.raises(InvalidQuery, match=TOP_K_RANGE):
@@ -327,3 +355,207 @@ def test_a_query_of_32_kilobytes_with_any_characters_is_accepted():
     assert plan("\ud800 \x00 \u202e").top_k == 10
     with pytest.raises(InvalidQuery, match="32769 bytes"):
         plan("ä" * (16 * 1024) + "x")
+
+
+# ---------------------------------------------------------------- presets as specified
+
+
+# ---------------------------------------------------------------- presets as specified
+
+
+TEXT = ("semantic", "keyword")
+INSIGHTS = {"semantic": 0.6, "keyword": 0.2, "graph": 0.2}
+ROWS = {
+    "auto": (FOUR, None, "auto", 10, "reported", None, 2),
+    "insights-basic": (TEXT, {"semantic": 0.7, "keyword": 0.3}, "rrf", 5, "off", None, None),
+    "insights": (("semantic", "keyword", "graph"), INSIGHTS, "rrf", 5, "acts", None, None),
+    "wiki": (TEXT, {"semantic": 0.5, "keyword": 0.5}, "rrf", 20, "off", None, None),
+    "files": (TEXT, {"semantic": 1.0, "keyword": 1.0}, "rrf", 10, "off", None, None),
+    "memories": (FOUR, None, "auto", 10, "off", Recency(0.01, 0.3, 0.2), None),
+}
+
+
+@pytest.mark.spec("S1.3", "S2.3", "S3.3", "S4.3", "S5.5", "B12")
+@pytest.mark.parametrize("name", ROWS)
+def test_presets_match_the_specification(name):
+    preset = PRESETS[name]
+    row = (preset.retrievers, preset.weights, preset.fusion, preset.top_k, preset.routing, preset.recency)
+    assert (*row, preset.per_source) == ROWS[name]
+    assert PRESETS.keys() == ROWS.keys()
+    assert (preset.name, preset.k) == (name, 60)
+
+
+# ---------------------------------------------------------------- settings of presets
+
+
+@pytest.mark.spec("S2.3", "S4.3")
+def test_missing_weights_come_from_the_preset():
+    settings = PlanSettings(wiki_weights={}, insights_weights={"semantic": 0.5, "graph": 0.3})
+    assert settings.wiki_weights == {"semantic": 0.5, "keyword": 0.5}
+    assert settings.insights_weights == {"semantic": 0.5, "keyword": 0.2, "graph": 0.3}
+
+
+@pytest.mark.spec("S2.3", "S4.3")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"wiki_top_k": 0}, "RETRIEVAL_TOP_K is 0"),
+        ({"wiki_top_k": 101}, "RETRIEVAL_TOP_K is 101"),
+        ({"wiki_weights": {"semantic": 0.7}}, "RETRIEVAL_VECTOR_WEIGHT .* sum to 1.2"),
+        ({"insights_weights": {"graph": 0.5}}, "hybrid_search_weights: .* sum to"),
+        ({"insights_weights": {"vector": 0.0}}, "hybrid_search_weights: .*'vector'"),
+        ({"memories_alpha": 1.5}, "HYBRID_ALPHA is 1.5"),
+        ({"memories_recency": Recency(-1)}, "RECENCY_DECAY is -1"),
+        ({"memories_recency_strength": 1.5}, "strength of recency is 1.5"),
+    ],
+)
+def test_invalid_settings_are_rejected_when_they_are_loaded(wrong, said):
+    with pytest.raises(InvalidSetting, match=said):
+        PlanSettings(**wrong)
+
+
+# ---------------------------------------------------------------- validation and completion of weights
+
+
+NO_WEIGHT = {"semantic": 0.0, "keyword": 0.0, "graph": 0.0, "tags": 0.0}
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize(("weights", "said"), [
+    ({"semantic": 0.7, "keyword": 0.3001}, "sum to 1.0001"), ({"semantic": 0.5, "keyword": 0.4}, "sum to 0.9"),
+    ({"semantic": 1.0 + 2e-9}, "sum to 1.000000002"), ({"semantic": 0.0}, "sum to 0.0"), ({}, "empty"),
+    ({"vector": 1.0}, "unknown retriever 'vector'"), ({"Semantic": 1.0}, "unknown retriever 'Semantic'"),
+    ({1: 1.0}, "unknown retriever 1"), ({"semantic": "1"}, "semantic is '1', not a number"),
+    ({"semantic": True}, "semantic is True, not a number"), ({"semantic": None}, "semantic is None, not a number"),
+    ({"semantic": 1.5, "keyword": -0.5}, "keyword is -0.5, below 0"),
+    ({"semantic": math.nan, "keyword": 1.0}, "semantic is nan, not a finite number"),
+    ({"semantic": math.inf}, "semantic is inf, not a finite number"),
+    ({"semantic": -math.inf}, "semantic is -inf, not a finite number"), ({"semantic": 10**400}, "not a finite number"),
+    ([("semantic", 1.0)], "weights are list"), ("semantic=1", "weights are str"),
+])  # fmt: skip
+def test_invalid_weights_are_rejected_with_the_reason(weights, said):
+    with pytest.raises(InvalidWeights) as refused:
+        check_weights(weights)
+    assert said in refused.value.message
+    assert "sum to 1" in refused.value.remedy
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("weights", [
+    {"semantic": 0.7, "keyword": 0.3}, {"tags": 1}, {"semantic": 0.1, "keyword": 0.2, "graph": 0.3, "tags": 0.4},
+    {"semantic": 1 / 3, "keyword": 1 / 3, "graph": 1 / 3}, {"semantic": 1.0 - 5e-10},
+])  # fmt: skip
+def test_a_missing_weight_is_zero(weights):
+    assert check_weights(weights) == {**NO_WEIGHT, **weights}
+
+
+# ---------------------------------------------------------------- alpha of the preset `memories`
+
+
+# ---------------------------------------------------------------- routing
+
+
+CONFIG = RoutingConfig()
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize(("text", "matched"), [
+    ("What is that?", ()), ("what", ()), ("Hast du den Projektplan?", ()), ("techno hashes", ()), ("has_value", ()),
+    ("Wer hat das geschrieben?", ("hat",)), ("HAT", ("hat",)),
+    ("Welche Technologie nutzt das Projekt?", ("nutzt", "Projekt", "Technologie")),
+    ("welche TECHNOLOGIE?", ("Technologie",)), ("Das Modul gehört zu Fourfold", ("gehört zu",)),
+    ("gehört  \n zu", ("gehört zu",)), ("GEHÖRT ZU", ("gehört zu",)), ("Es gehoert zu uns", ("gehört zu",)),
+    ("ist abhängig von", ("abhängig",)), ("ist ABHÄNGIG", ("abhängig",)), ("unabhängig", ()),
+    ("What belongs to the project?", ("project", "belongs to")), ("Who uses Python, and has it?", ("uses", "has")),
+    ("uses", ("uses",)), ("'uses'!", ("uses",)), ("!?", ()),
+])  # fmt: skip
+def test_whole_words_and_phrases_match_in_any_case(text, matched):
+    assert route(text, CONFIG) == ("relational" if matched else "standard", matched)
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize(("text", "matched"), [
+    ("Which services use Rabenhorst?", ("uses",)), ("what was used, and who is using it", ("uses",)),
+    ("What depends on the queue?", ("dependent",)), ("dependencies of the planner", ("dependent",)),
+    ("how do they connect", ("connected",)), ("projects and technologies", ("Technologie", "project", "technology")),
+    ("Which team does the depot belong to?", ("belongs to",)), ("To whom does it belong?", ("belongs to",)),
+    ("Welche Dienste nutzen die Datenbank?", ("nutzt",)), ("Was wurde genutzt?", ("nutzt",)),
+    ("Wofür verwenden wir das?", ("verwendet",)), ("Was verbindet die beiden?", ("verbunden",)),
+    ("Welche Dienste hängen von der Datenbank ab?", ("abhängig",)), ("Wovon hängt der Planer ab?", ("abhängig",)),
+    ("Wovon hing das ab?", ("abhängig",)), ("Abhängigkeiten des Planers", ("abhängig",)),
+    ("ob das davon abhängt", ("abhängig",)), ("laufende Projekte mit neuen Technologien", ("Projekt", "Technologie")),
+    ("Was gehört zum Haus?", ("gehört zu",)), ("Das Depot, zu dem das Lager gehört", ("gehört zu",)),
+    ("Zu welchem Team gehören sie?", ("gehört zu",)),
+])  # fmt: skip
+def test_inflected_and_reordered_forms_match(text, matched):
+    assert route(text, CONFIG) == ("relational", matched)
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize("text", [
+    "How many bikes do we have today?", "Was haben wir heute?", "Wer hört das?", "ab wann hängt das Bild",
+    "Projektion an die Wand", "What is useless?", "wem gehört das",
+])  # fmt: skip
+def test_other_words_do_not_match(text):
+    assert route(text, CONFIG) == ("standard", ())
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize(("text", "asks"), [
+    ("Who runs Eichelhäher?", True), ("With whom was it signed?", True), ("Wer leitet das Depot?", True),
+    ("In welchem Regal liegt es?", True), ("Where is it stored?", True), ("How do I restart it?", False),
+    ("When was it upgraded?", False), ("Backup von Rabenhorst", False), ("tell me who it is", False),
+])  # fmt: skip
+def test_questions_for_something_other_than_they_name_are_recognised(text, asks):
+    assert asks_for_another(text) is asks
+
+
+@pytest.mark.spec("C3")
+def test_a_plan_becomes_relational_if_the_query_asks_for_a_stored_relation():
+    plan = make_plan(PlanRequest("Who runs Eichelhäher?", "insights"), PlanSettings(), StoreFacts())
+    assert (plan.query_type, plan.weights) == ("standard", {"semantic": 0.6, "keyword": 0.2, "graph": 0.2})
+    relational = routed(plan)
+    assert (relational.query_type, relational.weights) == ("relational", RELATIONAL_WEIGHTS)
+    callers = make_plan(
+        PlanRequest("Who runs it?", "insights", weights={"graph": 0.5, "keyword": 0.5}), PlanSettings(), StoreFacts()
+    )
+    assert routed(callers).weights == callers.weights
+    auto = routed(make_plan(PlanRequest("Who runs it?"), PlanSettings(), StoreFacts()))
+    assert (auto.query_type, auto.weights) == ("relational", None)
+    wiki = make_plan(PlanRequest("Who runs it?", "wiki"), PlanSettings(), StoreFacts())
+    assert routed(wiki) == wiki
+
+
+@pytest.mark.spec("S4.3")
+def test_decomposed_umlauts_match():
+    assert route(unicodedata.normalize("NFD", "abhängig"), CONFIG) == ("relational", ("abhängig",))
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize("keyword", RELATIONAL_DE + RELATIONAL_EN)
+def test_every_default_keyword_matches_as_a_whole_word_only(keyword):
+    assert keyword in route(keyword.upper(), CONFIG)[1]
+    assert route(f"x{keyword}x".replace(" ", "x"), CONFIG) == ("standard", ())
+
+
+@pytest.mark.spec("S4.3")
+def test_configured_keywords_replace_those_of_their_language_only():
+    config = RoutingConfig(de=("kennt", "C++", "->"))
+    assert route("Wer kennt wen?", config) == ("relational", ("kennt",))
+    assert route("Wer hat was?", config) == ("standard", ())
+    assert route("who uses it -> me", config) == ("relational", ("uses",))
+
+
+@pytest.mark.spec("S4.3")
+def test_missing_relational_weights_have_defaults_and_the_sum_must_be_one():
+    assert CONFIG.relational_weights == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4}
+    changed = RoutingConfig(relational_weights={"semantic": 0.3, "graph": 0.5})
+    assert changed.relational_weights == {"semantic": 0.3, "keyword": 0.2, "graph": 0.5}
+    with pytest.raises(InvalidSetting, match=r"query_routing\.relational_weights: weights sum to"):
+        RoutingConfig(relational_weights={"graph": 0.5})
+
+
+@pytest.mark.spec("S4.3")
+@given(st.text())
+def test_any_text_can_be_routed_whatever_its_case(text):
+    assert route(text, CONFIG)[1] == route(text.casefold(), CONFIG)[1]
