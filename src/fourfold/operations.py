@@ -31,7 +31,7 @@ class Operation:
     answer: str = ""
     """The member of the answer that is the result; empty: the answer is the result."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Names of parameters in JSON and in the path, where they differ; empty: the server sets the value."""
+    """Names of parameters in JSON and in the path, where they differ; empty: the server stamps the value, a source."""
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the request always says."""
     lacks: tuple[str, ...] = ()
@@ -60,6 +60,11 @@ class Operation:
     def path(self) -> str:
         path = self.route.partition(" ")[2]
         return path[1:] if path.startswith("//") else NAMESPACE + path
+
+    @property
+    def stamped(self) -> tuple[str, ...]:
+        """The parameters to which a server gives the source: what came in through it."""
+        return tuple(name for name, member in self.names.items() if not member)
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from inspect import cleandoc, signature
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from fourfold import limits
 from fourfold.arguments import hints_of
 from fourfold.fields import OPTIONAL
 from fourfold.model import Edge, Filters, Item, Json, Neighbor, RawRecord
@@ -264,6 +265,11 @@ class Parameter(NamedTuple):
     """`inspect.Parameter.empty` if it is required."""
     help: str
 
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The smallest and the largest value, which the engine enforces, too."""
+        return _BOUNDS.get(self.name, (None, None))
+
     def takes(self, kind: type) -> bool:
         return kind in kinds_of(self.hint)
 
@@ -271,6 +277,13 @@ class Parameter(NamedTuple):
     def is_id(self) -> bool:
         """Whether it is the id of an item, or key:K."""
         return kinds_of(self.hint) == (int, str)
+
+
+_BOUNDS: Final = {
+    "limit": (1, limits.PAGE_SIZE),
+    "depth": (1, limits.NEIGHBOR_DEPTH),
+    "max_depth": (1, limits.PATH_DEPTH),
+}
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:

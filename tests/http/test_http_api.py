@@ -141,6 +141,7 @@ def test_a_keyed_request_is_carried_out_once(client: httpx.Client) -> None:
     first = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
     again = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
     assert first.json() == again.json()
+    assert first.json()["source"] == "tool"
     assert again.headers["idempotent-replayed"] == "true"
     assert client.get(f"{base}/raw").json()["total"] == 1
     assert client.post(f"{base}/raw", json={"content": "other"}, headers=keyed).status_code == 422

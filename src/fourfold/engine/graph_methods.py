@@ -28,7 +28,8 @@ class GraphMethods(OpenStore):
     ) -> Node:
         """Adds a node, or adds to one that exists.
 
-        `item`: the item that describes it.
+        `name`: what it is called. `label`: such as person; a name is unique within a label. `aliases`: other names.
+        `properties`: anything else, as JSON. `item`: the stored text that describes it.
         """
         number = None
         if item is not None:
@@ -70,7 +71,8 @@ class GraphMethods(OpenStore):
     ) -> Page[Neighbor]:
         """Nodes within `depth` steps, nearest first; all of them, or a page of `limit` from `offset` on.
 
-        `relation`: only along this relation. `label`: which node, if several have the name.
+        `name`: the node to start from. `depth`: steps. `direction`: which edges to follow. `relation`: only edges of
+        this type. `label`: which node, if several have the name.
         """
         rules.check_range("depth", depth, limits.NEIGHBOR_DEPTH)
         if limit is not None:
@@ -107,7 +109,10 @@ class GraphMethods(OpenStore):
             return snapshot.graph.view(*reference, limit)
 
     def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
-        """A shortest path between two nodes; empty if there is none."""
+        """A shortest path between two nodes; empty if there is none.
+
+        `start`: a node's name. `goal`: a node's name. `max_depth`: the longest path.
+        """
         rules.check_range("max_depth", max_depth, limits.PATH_DEPTH)
         ends = rules.node_reference(start), rules.node_reference(goal)
         with self._reading() as snapshot:

@@ -256,7 +256,11 @@ class ItemMethods(OpenStore):
         *,
         source: Source = "user",
     ) -> RawRecord:
-        """Stores an original; items refer to it by `source_ids`, and are trusted no more than it is."""
+        """Stores an original; items refer to it by `source_ids`, and are trusted no more than it is.
+
+        `content`: what was said, word by word. `speaker`: who said it. `session_id`: in which conversation.
+        `metadata`: anything else.
+        """
         checked = rules.checked(NewItem(content))
         who, session = rules.optional_name(speaker, "speaker"), rules.optional_name(session_id, "session_id")
         more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
@@ -289,7 +293,8 @@ class ItemMethods(OpenStore):
         """Removes raw records, all of them or none. NotFound names one that does not exist.
 
         A raw record that items are drawn from is refused (RequestError) without `force`.
-        `force`: also those that items are drawn from; their `source_ids` lose them.
+        `ids`: ids of raw records; all of them, or none. `force`: also those that items are drawn from; their
+        `source_ids` lose them.
         """
         wanted = _raw_ids(ids)
         with self._writing() as tx:

@@ -2,16 +2,18 @@
 
 # No `from __future__ import annotations`: these annotations are read when a server starts.
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time
-from typing import Annotated, Any, cast
+from types import NoneType
+from typing import Annotated, Any, Final, cast, get_args, get_origin
 
-from pydantic import Strict
+from pydantic import Field, Strict
 
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, filter_options
 from fourfold.model import Filters, Json, MetadataTest, NewItem, Source
 from fourfold.ranking.plan import FOLDER_PREFIX
+from fourfold.wire import kinds_of
 
 _LONGEST_DATE = len("2026-11-15")
 
@@ -31,6 +33,24 @@ TYPES: Mapping[str, Any] = {
     "metadata": dict[str, Any] | None,
 }
 """Types by the kind of an option; all others are strings."""
+
+
+_STRICT: Final[Mapping[Any, Any]] = {(int,): Integer, (float,): Number, (bool,): Flag, (int, str): Id}
+
+
+def strict_type(hint: Any, own: Mapping[Any, Any] | None = None, most: int | None = None) -> Any:
+    """The type of JSON for the annotation of a parameter.
+
+    `own`: types of an interface, by the alternatives of an annotation. `most`: entries of a list that is not of texts.
+    """
+    kinds = kinds_of(hint)
+    kind: Any = {**_STRICT, **(own or {})}.get(kinds, kinds[0])
+    if get_origin(kind) is Mapping:
+        kind = dict[str, Any]
+    elif get_origin(kind) is Sequence:
+        element = strict_type(get_args(kind)[0], own)
+        kind = Annotated[list[element], Field(max_length=most)] if most and element is not str else list[element]
+    return kind | None if NoneType in get_args(hint) else kind
 
 
 def refuse_folders(rerank: object) -> None:

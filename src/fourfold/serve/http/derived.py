@@ -20,9 +20,9 @@ from pydantic import Field, create_model
 from starlette.responses import Response
 
 from fourfold.errors import NotFound
-from fourfold.limits import HTTP_ANSWER_BYTES, LARGEST_ID, NEIGHBOR_DEPTH, PAGE_SIZE, PATH_DEPTH
+from fourfold.limits import HTTP_ANSWER_BYTES, LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import Filters, Item, NewItem, Node, RawRecord
+from fourfold.model import Filters, GivenFilters, Item, NewItem, Node, RawRecord
 from fourfold.model import Page as Rows
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.ranking.options import OPTIONS
@@ -38,18 +38,16 @@ from fourfold.serve.http.route import (
     operation_route,
     reply,
 )
-from fourfold.serve.inputs import Flag, Integer, Number, read_item, refuse_folders
+from fourfold.serve.inputs import read_item, refuse_folders, strict_type
 from fourfold.wire import EDGE, Parameter, compact, encode, json_of, kinds_of, parameters_of, result_of
 
 # ---------------------------------------------------------------- requests
 
-_RANGES: Final = {"limit": (1, PAGE_SIZE), "depth": (1, NEIGHBOR_DEPTH), "max_depth": (1, PATH_DEPTH)}
 _BODY_TYPES: Final[Mapping[Any, Any]] = {
-    int: Integer,
-    float: Number,
-    bool: Flag,
-    NewItem: schemas.NewItemRequest,
-    EDGE: schemas.EdgeRequest,
+    (int, str): schemas.ItemId,
+    (NewItem,): schemas.NewItemRequest,
+    (EDGE,): schemas.EdgeRequest,
+    kinds_of(GivenFilters): schemas.FiltersRequest,
 }
 
 
@@ -81,28 +79,10 @@ def _camel(name: str) -> str:
 def _field(parameter: Parameter, operation: Operation) -> tuple[Any, Any]:
     if operation.searches and parameter.name in OPTIONS and not parameter.takes(Filters):
         return schemas.option_field(OPTIONS[parameter.name])
-    least, most = _RANGES.get(parameter.name, (None, None))
-    kind = _body_type(parameter.hint) if operation.has_body else _query_type(parameter)
+    least, most = parameter.bounds
+    kind = strict_type(parameter.hint, _BODY_TYPES, PAGE_SIZE) if operation.has_body else _query_type(parameter)
     default = ... if parameter.default is Signature.empty else parameter.default
     return kind, Field([] if default == () else default, ge=least, le=most, description=parameter.help or None)
-
-
-def _body_type(hint: Any) -> Any:
-    kinds, origin = kinds_of(hint), get_origin(hint)
-    if {int, str} <= {*kinds}:
-        kind: Any = schemas.ItemId
-    elif Filters in kinds:
-        kind = schemas.FiltersRequest
-    elif kinds != (hint,):
-        kind = _body_type(kinds[0])
-    elif origin is Mapping:
-        kind = schemas.Metadata
-    elif origin is Sequence:
-        element = _body_type(get_args(hint)[0])
-        kind = list[element] if element is str else Annotated[list[element], Field(max_length=PAGE_SIZE)]
-    else:
-        kind = _BODY_TYPES.get(hint, hint)
-    return kind | None if NoneType in get_args(hint) else kind
 
 
 def _query_type(parameter: Parameter) -> Any:
@@ -113,7 +93,7 @@ def _query_type(parameter: Parameter) -> Any:
 def arguments_of(operation: Operation, asked: Any, path: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of the method that a request means."""
     refuse_folders(getattr(asked, "rerank", None))
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict.fromkeys(operation.stamped, "tool")
     for parameter in parameters_of(operation.name):
         value: Any
         if parameter.takes(NewItem):

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: the SDK reads these annotations when the server starts.
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import wraps
 from typing import Annotated, Any, cast, get_args
 
@@ -12,19 +12,21 @@ from pydantic import Field, WithJsonSchema
 from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
+from fourfold.operations import Operation
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.serve.access import Sessions
 from fourfold.serve.budget import SMALLEST_TOKENS
-from fourfold.serve.inputs import TYPES, Id, Integer, read_filters
+from fourfold.serve.inputs import TYPES, Id, Integer, read_filters, strict_type
+from fourfold.wire import parameters_of
 
 # ---------------------------------------------------------------- parameters
 
 HIDDEN = "hidden"
 
 
-def _range(least: float, most: float) -> dict[str, Any]:
+def _bounds(least: float | None, most: float | None) -> dict[str, Any]:
     """Bounds that a model reads. The engine enforces them, with a better message than pydantic's."""
-    return {"minimum": least, "maximum": most}
+    return {name: bound for name, bound in (("minimum", least), ("maximum", most)) if bound is not None}
 
 
 def accepted(description: str = "") -> Any:
@@ -37,7 +39,7 @@ MaxTokens = Annotated[
     Integer | None,
     Field(
         description="Budget of the answer; texts that do not fit become snippets. Default: 4000.",
-        json_schema_extra=_range(SMALLEST_TOKENS, limits.ANSWER_TOKENS),
+        json_schema_extra=_bounds(SMALLEST_TOKENS, limits.ANSWER_TOKENS),
     ),
 ]
 Namespace = Annotated[str | None, Field(description="Leave out unless told.")]
@@ -45,7 +47,7 @@ Namespaces = Annotated[str | None, Field(description="Leave out unless told. Sev
 ItemId = Annotated[Id, Field(description='An id, or "key:K".')]
 ItemIds = Annotated[list[Id], Field(description='Ids, or "key:K".', json_schema_extra={"maxItems": limits.ANSWER_ROWS})]
 Sources = Annotated[list[Integer] | None, Field(description="Ids of raw records that it is drawn from.")]
-Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_range(1, limits.ANSWER_ROWS))]
+Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_bounds(1, limits.ANSWER_ROWS))]
 Offset = Annotated[Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
 
 
@@ -62,52 +64,93 @@ class Options(dict[str, Any]):
 
 
 Tool = Callable[..., Awaitable[Any]]
+_NAMESPACE = inspect.Parameter("namespace", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Namespace)
 
 
-def with_options(tool: Tool, sessions: Sessions) -> Tool:
+def with_derived(tool: Tool, operation: Operation, sessions: Sessions) -> Tool:
     """The tool with its parameters `details`, `filters` and `options` replaced by those of the descriptions.
 
     `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has. A tool with the
-    parameter `memory` gets that of the namespace which a call names.
+    parameter `memory` gets that of the namespace which a call names. One with the parameter `result` has the parameters
+    of its operation, and gets what the method returns.
     """
     own = inspect.signature(tool).parameters
-    filters = filter_options() if "filters" in own else {}
-    details = {name: column for name, column in DETAILS.items() if column.given} if "details" in own else {}
-    options = {str(OPTIONS[name].argument): OPTIONS[name] for name in _named_options(own)}
-    derived = {
-        "details": [_detail_parameter(column) for column in details.values()],
-        "filters": [_filter_parameter(option) for option in filters.values()],
-        "options": [_search_parameter(option) for option in options.values()],
-        "memory": [inspect.Parameter("namespace", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Namespace)],
-    }
+    groups = {name: _GROUPS[name](parameter) for name, parameter in own.items() if name in _GROUPS}
 
     @wraps(tool)
-    async def with_derived(**given: Any) -> Any:
-        asked = {name: given.pop(name) for name in (*details, *filters, *options) if name in given}
-        if details:
-            given["details"] = {name: asked[name] for name in details if name in asked}
-        if filters:
-            given["filters"] = read_filters({name: asked[name] for name in filters if name in asked})
-        if options:
-            given["options"] = Options({options[name].name: asked[name] for name in options if name in asked})
+    async def calling(**given: Any) -> Any:
+        for name, (parameters, read) in groups.items():
+            given[name] = read({each: given.pop(each) for each in parameters if each in given})
         if "memory" in own:
             given["memory"] = await sessions.memory(given.pop("namespace", None))
+        if "result" in own:
+            method = getattr(await sessions.memory(given.pop("namespace", None)), operation.name)
+            given = {"result": await method(**_arguments(operation, given))}
         return await tool(**given)
 
+    derived: dict[str, list[inspect.Parameter]] = {name: [*group[0].values()] for name, group in groups.items()}
+    derived |= {"memory": [_NAMESPACE], "result": [*_operation_parameters(operation), _NAMESPACE]}
     merged = [new for name, parameter in own.items() for new in derived.get(name, [parameter])]
-    cast("Any", with_derived).__signature__ = inspect.Signature(
+    cast("Any", calling).__signature__ = inspect.Signature(
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in merged]
     )
-    return with_derived
+    return calling
 
 
-def _named_options(own: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
-    return get_args(own["options"].annotation)[1:] if "options" in own else ()
+_Group = tuple[Mapping[str, inspect.Parameter], Callable[[dict[str, Any]], Any]]
+"""Parameters that stand for one of a tool, and what makes its value of theirs."""
+
+
+def _details(_: inspect.Parameter) -> _Group:
+    return {name: _detail_parameter(column) for name, column in DETAILS.items() if column.given}, dict
+
+
+def _filters(_: inspect.Parameter) -> _Group:
+    return {name: _filter_parameter(option) for name, option in filter_options().items()}, read_filters
+
+
+def _options(parameter: inspect.Parameter) -> _Group:
+    options = {str(OPTIONS[name].argument): OPTIONS[name] for name in get_args(parameter.annotation)[1:]}
+    return {name: _search_parameter(option) for name, option in options.items()}, lambda asked: Options(
+        {options[name].name: value for name, value in asked.items()}
+    )
+
+
+_GROUPS: Mapping[str, Callable[[inspect.Parameter], _Group]] = {
+    "details": _details,
+    "filters": _filters,
+    "options": _options,
+}
+
+
+def _operation_parameters(operation: Operation) -> Iterator[inspect.Parameter]:
+    """The parameters of the method; the id of an item is named `item_id`."""
+    for each in parameters_of(operation.name):
+        field = Field(description=each.help or None, json_schema_extra=_bounds(*each.bounds))
+        default = None if each.default == () else each.default
+        kind = strict_type(each.hint)
+        kind = kind | None if default is None else kind
+        name = "item_id" if each.name == "item" else each.name
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, field]
+        )
+    if operation.paged:
+        yield inspect.Parameter("limit", inspect.Parameter.KEYWORD_ONLY, default=20, annotation=Limit)
+        yield inspect.Parameter("offset", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Offset)
+
+
+def _arguments(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:
+    if operation.paged:
+        check_rows(given["limit"], given["offset"])
+    names = {"item_id": "item"}
+    arguments = {names.get(name, name): value for name, value in given.items() if value is not None}
+    return arguments | dict.fromkeys(operation.stamped, "agent")
 
 
 def _search_parameter(option: SearchOption) -> inspect.Parameter:
-    bounds = {name: bound for name, bound in (("minimum", option.least), ("maximum", option.most)) if bound is not None}
-    extra: dict[str, Any] = {**bounds, **({"enum": [*option.choices]} if option.choices else {})}
+    extra = _bounds(option.least, option.most)
+    if option.choices:
+        extra["enum"] = [*option.choices]
     field = Field(description=option.advised, json_schema_extra=extra) if option.listed else accepted(option.advised)
     return _parameter(str(option.argument), option.holds, field)
 

@@ -27,7 +27,7 @@ from fourfold.serve.mcp.answers import (
     status_form,
     within,
 )
-from fourfold.serve.mcp.parameters import small_schema, with_known_names, with_options
+from fourfold.serve.mcp.parameters import small_schema, with_derived, with_known_names
 from fourfold.serve.mcp.tools import OFFERS, Level, Tools, offers
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Server(MCPServer[None]):
         self._writing = {offer.name for offer in OFFERS if offer.writes}
         tools = Tools(sessions)
         for offer in offers(level):
-            tool = with_options(getattr(tools, offer.name), sessions)
+            tool = with_derived(getattr(tools, offer.name), offer.operation, sessions)
             self._parameters[offer.name] = inspect.signature(tool).parameters
             self.add_tool(
                 tool,

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidQuery
-from fourfold.limits import ANSWER_ROWS, NEIGHBOR_DEPTH, PATH_DEPTH, TOP_K
-from fourfold.model import Filters, Item, ItemPatch, Json
+from fourfold.limits import ANSWER_ROWS, TOP_K
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, Node, Page, RawRecord
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.ranking.plan import AUTO
 from fourfold.retrieval import SearchResponse
@@ -297,19 +297,9 @@ class Tools:
         return answer({"status": "success", **form})
 
     @offer("graph", "add_node", "Add a node")
-    async def graph_add_node(
-        self,
-        name: Annotated[str, Field(description="What it is called.")],
-        label: Annotated[str, Field(description="Such as person. A name is unique within a label.")] = "entity",
-        aliases: Annotated[list[str] | None, Field(description="Other names.")] = None,
-        properties: Annotated[dict[str, Any] | None, Field(description="Anything else, as JSON.")] = None,
-        item_id: Annotated[Id | None, Field(description="The memory that describes it.")] = None,
-        *,
-        memory: "AsyncMemory",
-    ) -> CallToolResult:
+    async def graph_add_node(self, result: Node) -> CallToolResult:
         """Add a node to the graph, or what is new about one that exists: aliases, properties, the memory about it."""
-        node = await memory.add_node(name, label, aliases or (), properties, item_id)
-        return answer({"status": "success", "node": node_form(node)})
+        return answer({"status": "success", "node": node_form(result)})
 
     @offer("graph", "add_edges", "Add an edge")
     async def graph_add_edge(
@@ -325,42 +315,15 @@ class Tools:
         return await self.link(source, relation, target, weight, memory=memory)
 
     @offer("graph", "neighbors", "Neighbours")
-    async def graph_query_neighbors(
-        self,
-        name: Annotated[str, Field(description="The node to start from.")],
-        depth: Annotated[
-            Integer,
-            Field(description="Steps.", json_schema_extra={"minimum": 1, "maximum": NEIGHBOR_DEPTH}),
-        ] = 1,
-        direction: Annotated[Literal["both", "out", "in"], Field(description="Which edges to follow.")] = "both",
-        relation: Annotated[str | None, Field(description="Only edges of this type.")] = None,
-        label: Annotated[str | None, Field(description="Which node, if several have the name.")] = None,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        *,
-        memory: "AsyncMemory",
-    ) -> CallToolResult:
+    async def graph_query_neighbors(self, result: Page[Neighbor]) -> CallToolResult:
         """Nodes around a node with relation, distance and weight, nearest first, in pages."""
-        check_rows(limit, offset)
-        page = await memory.neighbors(name, depth, direction, relation, label, limit=limit, offset=offset)
-        forms = [neighbor_forms(neighbor) for neighbor in page]
-        return answer(page_answer("neighbors", forms, page.total, offset, SEARCH_TOKENS))
+        forms = [neighbor_forms(neighbor) for neighbor in result]
+        return answer(page_answer("neighbors", forms, result.total, result.offset, SEARCH_TOKENS))
 
     @offer("graph", "path", "Path")
-    async def graph_find_path(
-        self,
-        start: Annotated[str, Field(description="A node's name.")],
-        goal: Annotated[str, Field(description="A node's name.")],
-        max_depth: Annotated[
-            Integer,
-            Field(description="The longest path.", json_schema_extra={"minimum": 1, "maximum": PATH_DEPTH}),
-        ] = PATH_DEPTH,
-        *,
-        memory: "AsyncMemory",
-    ) -> CallToolResult:
+    async def graph_find_path(self, result: list[Edge]) -> CallToolResult:
         """A shortest path between two nodes."""
-        edges = await memory.path(start, goal, max_depth)
-        return answer({"status": "success", "found": bool(edges), "edges": [encode(edge) for edge in edges]})
+        return answer({"status": "success", "found": bool(result), "edges": [encode(edge) for edge in result]})
 
     @offer("all", "search", "Search by meaning")
     async def semantic_search(
@@ -435,18 +398,9 @@ class Tools:
         return answer(search_answer(response, shown, budget, explain=explain, page=facts))
 
     @offer("all", "add_raw", "Keep an original", repeats=True)
-    async def store_raw_dialogue(
-        self,
-        content: Annotated[str, Field(description="What was said, word by word.")],
-        speaker: Annotated[str | None, Field(description="Who said it.")] = None,
-        session_id: Annotated[str | None, Field(description="In which conversation.")] = None,
-        metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
-        *,
-        memory: "AsyncMemory",
-    ) -> CallToolResult:
+    async def store_raw_dialogue(self, result: RawRecord) -> CallToolResult:
         """Keep what was said, word by word. It is not searched; memories drawn from it point back to it."""
-        record = await memory.add_raw(content, speaker, session_id, metadata, source="agent")
-        return answer({"status": "success", "raw": {"id": record.id}})
+        return answer({"status": "success", "raw": {"id": result.id}})
 
     @offer("all", "list_raw", "Read originals")
     async def read_raw_dialogue(
@@ -476,16 +430,9 @@ class Tools:
         return answer(page_answer("raw", [raw_forms(record, 0, share) for record in page], page.total, offset, budget))
 
     @offer("all", "forget_raw", "Forget originals", destroys=True)
-    async def delete_raw_dialogue(
-        self,
-        ids: Annotated[list[Integer], Field(description="Ids of raw records. All of them, or none.")],
-        force: Annotated[Flag, Field(description="Also those that memories are drawn from.")] = False,
-        *,
-        memory: "AsyncMemory",
-    ) -> CallToolResult:
+    async def delete_raw_dialogue(self, result: int) -> CallToolResult:
         """Delete raw records for good. One that memories are drawn from is refused without `force`."""
-        deleted = await memory.forget_raw(ids, force=force)
-        return answer({"status": "success", "deleted": deleted})
+        return answer({"status": "success", "deleted": result})
 
     @offer("all", "add", "Store an insight")
     async def compress_to_l2_insight(
