@@ -32,7 +32,8 @@ from fourfold import Memory
 from fourfold.engine import pipeline, present, retrievers, search
 from fourfold.index import text_index, vector_index
 from fourfold.storage.sql.reading import ItemReader
-from fourfold.storage.sqlite import database, snapshot
+from fourfold.storage.sqlite import database
+from fourfold.storage.sqlite.store import SqliteSnapshot
 
 ROUNDS = 5
 LISTED = 200
@@ -49,7 +50,7 @@ class Stage:
 
 
 STAGES = (
-    Stage("open and close the snapshot", ((snapshot.SqliteSnapshot, "__init__"), (database, "_roll_back"))),
+    Stage("open and close the snapshot", ((SqliteSnapshot, "__init__"), (database, "_roll_back"))),
     Stage("words: analyse the query", ((text_index.TextState, "query"),)),
     Stage("words: postings", ((text_index, "best_words"),)),
     Stage("words: the rest", ((retrievers.KeywordRetriever, "search"), (retrievers.KeywordRetriever, "score"))),

@@ -230,7 +230,7 @@ class Memory(ItemMethods, GraphMethods):
             require_lasting(store)
         if isinstance(store, str) and addresses.is_address(store):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
-        from fourfold.storage.sqlite.folder import restore
+        from fourfold.storage.sqlite.maintenance import restore
 
         restore(Path(source), Path(store).expanduser() if store is not None else default_store())
 

@@ -18,7 +18,7 @@ from fourfold.errors import InvalidQuery, NotFound, SearchFailed, StoreUnavailab
 from fourfold.integrations import chroma as mirrors
 from fourfold.integrations.chroma import ChromaSearch, is_cosine, open_collection
 from fourfold.model import Filters, MetadataTest
-from fourfold.storage.sqlite.snapshot import SqliteWords
+from fourfold.storage.sqlite.store import SqliteWords
 from fourfold.wire import response_json
 
 pytestmark = pytest.mark.spec("S2.2")

@@ -20,7 +20,7 @@ from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.model import NO_FILTERS
 from fourfold.retrieval import Ranking
 from fourfold.storage.engines import open_engine
-from fourfold.storage.engines.adapters import names_same_nodes
+from fourfold.storage.engines.protocol import names_same_nodes
 from fourfold.storage.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.spec("C11")

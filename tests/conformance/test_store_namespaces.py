@@ -8,7 +8,7 @@ from conformance_subjects import NOW, NS, add, edit, item, unit
 
 from fourfold.errors import NotFound, StorageFull
 from fourfold.model import NO_FILTERS, Edge, Space
-from fourfold.storage.codec import BLOCK
+from fourfold.storage.sql.rows import BLOCK
 from fourfold.storage.values import NewNode
 
 pytestmark = pytest.mark.spec("B15")

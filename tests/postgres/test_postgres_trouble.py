@@ -30,8 +30,7 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, NewItem, Space
 from fourfold.storage.postgres import vectors
 from fourfold.storage.postgres.database import Tuning
-from fourfold.storage.postgres.snapshot import PostgresSnapshot
-from fourfold.storage.postgres.store import PostgresStore
+from fourfold.storage.postgres.store import PostgresSnapshot, PostgresStore
 from fourfold.storage.values import NewRaw
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

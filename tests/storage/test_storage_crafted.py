@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fourfold.errors import FourfoldError, InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.records import accepted
+from fourfold.storage.sql.records import accepted
 
 _MEMORY = Path("/dev/shm")
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -12,8 +12,7 @@ from engine_support import Opener, ids
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.database import Connection, Database
 from fourfold.storage.sqlite.transaction import SqliteLinkRows
 
 OLDER_ITEMS = 1200

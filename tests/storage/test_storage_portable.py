@@ -23,7 +23,7 @@ from fourfold.errors import (
 )
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
-from fourfold.storage.sqlite import transaction
+from fourfold.storage.sqlite import store as sqlite_store
 from fourfold.storage.values import Pace
 
 QUERIES = ("router settings", "Maria waters plants", "office printer", "Drucker Papier", "Blue Lagoon")
@@ -248,7 +248,7 @@ def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeyp
     memory.add_many(notes(30))
     target = tmp_path / "a.jsonl"
     target.write_text("precious")
-    records = transaction.store_records
+    records = sqlite_store.export_records
 
     def breaking(*args: Any) -> Any:
         for number, record in enumerate(records(*args)):
@@ -256,7 +256,7 @@ def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeyp
                 raise DamagedStore("a page is broken", "Restore a backup")
             yield record
 
-    monkeypatch.setattr(transaction, "store_records", breaking)
+    monkeypatch.setattr(sqlite_store, "export_records", breaking)
     with pytest.raises(DamagedStore):
         memory.export(target)
     assert target.read_text() == "precious"

@@ -30,9 +30,10 @@ from fourfold.ranking.fusion import BELOW_AVERAGE, Fusion, fuse, grid_of
 from fourfold.ranking.fusion import Part as FusedPart
 from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking, Relation
-from fourfold.storage import records as formats
-from fourfold.storage.codec import nearest_part, text_identity
 from fourfold.storage.protocols import Snapshot, Store, Transaction
+from fourfold.storage.sql import records as formats
+from fourfold.storage.sql.reading import nearest_part
+from fourfold.storage.sql.rows import text_identity
 from fourfold.storage.values import NeighborQuery, Record, Size, TagUse, ambiguous, no_node
 from fourfold.text.analysis import analyse_item, code_share
 from fourfold.text.bm25 import saturation

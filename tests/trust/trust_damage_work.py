@@ -19,8 +19,7 @@ from fourfold.index.text_index import TextSegment
 from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Tuning
+from fourfold.storage.sqlite.database import Connection, Tuning
 from fourfold.storage.sqlite.namespaces import last_change
 from fourfold.storage.sqlite.store import SqliteStore
 

@@ -31,8 +31,7 @@ from fourfold.index import publish
 from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, Tuning
+from fourfold.storage.sqlite.database import Connection, Database, Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.values import Pace
 

@@ -28,17 +28,17 @@ Data = Annotated[
 @app.adds
 def start(data: Data = None) -> None:
     """Start the server, making it if need be, and print the address of a store on it."""
-    from fourfold.storage.postgres import local_server
+    from fourfold.storage.postgres import start_server
 
-    say(local_server.start(_folder(data)))
+    say(start_server(_folder(data)))
 
 
 @app.adds
 def stop(data: Data = None) -> None:
     """Stop the server. What it holds stays."""
-    from fourfold.storage.postgres import local_server
+    from fourfold.storage.postgres import stop_server
 
-    say("stopped" if local_server.stop(_folder(data)) else "no server was running")
+    say("stopped" if stop_server(_folder(data)) else "no server was running")
 
 
 # ---------------------------------------------------------------- a distributed index

@@ -35,8 +35,8 @@ from fourfold.retrieval import (
     SearchResponse,
     TimeWindow,
 )
-from fourfold.storage.codec import fact_key
 from fourfold.storage.protocols import Rows, Snapshot
+from fourfold.storage.sql.rows import fact_key
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints

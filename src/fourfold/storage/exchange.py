@@ -30,7 +30,7 @@ from fourfold.errors import (
 from fourfold.fields import DETAILS
 from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
-from fourfold.storage.records import RecordReader
+from fourfold.storage.sql.records import RecordReader
 from fourfold.storage.values import Record
 
 Progress: TypeAlias = Callable[[int, int], None]

@@ -20,8 +20,12 @@ from pymilvus.exceptions import MilvusException
 from fourfold.addresses import Url
 from fourfold.errors import InvalidSetting
 from fourfold.limits import TAGS
-from fourfold.storage.engines.adapters import (
+from fourfold.storage.engines.protocol import (
     PAGE_OBJECTS,
+    Applied,
+    Document,
+    Entry,
+    Required,
     check_address,
     hosts,
     listed,
@@ -30,7 +34,6 @@ from fourfold.storage.engines.adapters import (
     slices,
     unavailable,
 )
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
 from fourfold.text import bm25
 
 if TYPE_CHECKING:

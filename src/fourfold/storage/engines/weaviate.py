@@ -37,9 +37,13 @@ from weaviate.exceptions import WeaviateBaseError
 
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
-from fourfold.storage.engines.adapters import (
+from fourfold.storage.engines.protocol import (
     ATTEMPT_SECONDS,
     PAGE_OBJECTS,
+    Applied,
+    Document,
+    Entry,
+    Required,
     check_address,
     hosts,
     is_port,
@@ -51,7 +55,6 @@ from fourfold.storage.engines.adapters import (
     unavailable,
     within,
 )
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
 from fourfold.text import bm25
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from fourfold.errors import (
 )
 from fourfold.filters import Test
 from fourfold.model import Json
-from fourfold.storage.codec import digest, dumps
-from fourfold.storage.sql.dialect import LAST_TEXT, Condition, Db
+from fourfold.storage.sql.dialect import LAST_TEXT, Condition, Db, digest, dumps
 from fourfold.storage.sql.reading import SIGNS, joined
 from fourfold.storage.values import Deadline
 from fourfold.text.globs import literal_prefix, matches

@@ -29,8 +29,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fourfold.errors import IndexUnavailable
-from fourfold.storage.engines.adapters import OTHER_NODES_REMEDY, named_otherwise, names_same_nodes
-from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry, Node, item_facts
+from fourfold.storage.engines.protocol import (
+    OTHER_NODES_REMEDY,
+    Applied,
+    Document,
+    Engine,
+    Entry,
+    Node,
+    item_facts,
+    named_otherwise,
+    names_same_nodes,
+)
 from fourfold.storage.postgres import index_log, namespaces, vectors
 from fourfold.storage.postgres.connection import Connection, array
 from fourfold.storage.postgres.database import READ_ONLY, Database, Tuning

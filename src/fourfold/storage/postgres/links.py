@@ -21,7 +21,7 @@ from fourfold.storage.sql.reading import GraphReader, where
 from fourfold.storage.values import TagUse
 
 if TYPE_CHECKING:
-    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+    from fourfold.storage.postgres.store import PostgresSnapshot
 
 
 Items = list[int]

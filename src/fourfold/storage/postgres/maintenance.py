@@ -15,11 +15,12 @@ from fourfold.storage.postgres import namespaces, postings, schema, vectors
 from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.index_feed import index_problems, index_status, mend_index
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.transaction import PostgresLinkRows, store_records
+from fourfold.storage.postgres.transaction import PostgresLinkRows
 from fourfold.storage.postgres.words import GERMAN, Text, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
 from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, mend, recount, within_limits
 from fourfold.storage.sql.namespaces import namespace_status, queues
+from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sql.rows import TEXT_ROW, load_all, read_items
 from fourfold.text.analysis import ANALYSER_VERSION
 
@@ -43,7 +44,7 @@ _MISSHAPEN = (
 
 def check_store(db: Connection) -> Iterator[str]:
     """Problems, one line each; in one snapshot."""
-    yield from check_counters(db, _COUNTERS, _MISSHAPEN, store_records(db))
+    yield from check_counters(db, _COUNTERS, _MISSHAPEN, export_records(db, None, vectors.stored))
     for ns in namespaces.everyone(db):
         for problem in _drift(db, ns):
             yield f"namespace {ns.name}: {problem}"

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fourfold.errors import RequestError
 from fourfold.index.log_tail import TextRow
 from fourfold.index.rows import term_hash
-from fourfold.storage.codec import digest
 from fourfold.storage.postgres import namespaces, vectors
 from fourfold.storage.postgres.connection import Connection, facts
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.words import Text, write_texts
-from fourfold.storage.sql import portable
-from fourfold.storage.sql.dialect import sendable
+from fourfold.storage.sql.dialect import digest, sendable
 from fourfold.storage.sql.items import ItemTable
 from fourfold.storage.sql.linking import LinkRows, name_terms
-from fourfold.storage.sql.portable import SqlPortable
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
-from fourfold.storage.values import Record
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
-    from fourfold.storage.postgres.store import PostgresStore
 
 
 class PostgresItems(ItemTable[Connection, Namespace]):
@@ -91,36 +84,3 @@ class PostgresTransaction(SqlTransaction[Connection, Namespace]):
     @property
     def link_rows(self) -> PostgresLinkRows:
         return PostgresLinkRows(self.db, self.ns)
-
-
-# ---------------------------------------------------------------- export and import
-
-
-def store_records(db: Connection, namespace: str | None = None) -> Iterator[Record]:
-    """All records, or those of one namespace, in an order that depends on the content alone."""
-    return portable.export_records(db, namespace, vectors.stored)
-
-
-class PostgresPortable(SqlPortable[Connection]):
-    def __init__(self, store: PostgresStore) -> None:
-        super().__init__(nullcontext())
-        self._store = store
-
-    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
-        for each in self._store.namespaces() if namespace is None else (namespace,):
-            self._store.maintenance.catch_up(each)
-        with self._store.database.long_snapshot() as db:
-            for record in store_records(db, namespace):
-                write(record)
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        return self._store.database.write()
-
-    def _transaction(self, tx: Connection, namespace: str) -> PostgresTransaction:
-        return PostgresTransaction(tx, namespaces.create(tx, namespace), {})
-
-    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
-        raise RequestError(
-            "a store on a server is not removed from here",
-            f"Everything is copied. Drop the schema there: DROP SCHEMA {self._store.address.schema} CASCADE",
-        )

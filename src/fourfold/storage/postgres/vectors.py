@@ -16,19 +16,19 @@ from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
 from fourfold.retrieval import Background, Hit, Part, Ranking
-from fourfold.storage.codec import nearest_part
 from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, copy_rows, packed
 from fourfold.storage.postgres.database import Tuning
-from fourfold.storage.postgres.index_search import MOST_CANDIDATES
+from fourfold.storage.postgres.index_log import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, find
 from fourfold.storage.sql.dialect import Condition, possible
+from fourfold.storage.sql.reading import nearest_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.model import Vector
     from fourfold.storage.postgres.database import Database
-    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+    from fourfold.storage.postgres.store import PostgresSnapshot
 
     Matrix = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from fourfold.native import bindings
 from fourfold.retrieval import Ranking
 from fourfold.storage.postgres import postings
 from fourfold.storage.postgres.connection import Answer, Connection, Packed, Statement, array, packed, together
-from fourfold.storage.postgres.index_search import MOST_CANDIDATES
+from fourfold.storage.postgres.index_log import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.text import bm25
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.index.rows import Floats
-    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+    from fourfold.storage.postgres.store import PostgresSnapshot
 
 
 # ---------------------------------------------------------------- analysed texts and statistics

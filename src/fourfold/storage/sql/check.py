@@ -12,8 +12,8 @@ from fourfold import validation as rules
 from fourfold.errors import InvalidItem
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.model import Item, Json, NewItem, RawRecord
-from fourfold.storage.records import rule_problems
 from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.records import rule_problems
 from fourfold.storage.values import NewRaw, Record
 
 LOADING = "loading"

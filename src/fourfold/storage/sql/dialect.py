@@ -1,15 +1,26 @@
-"""A connection to either database, as the row code uses it. Statements have a `?` for each binding."""
+"""A connection to either database, as the row code uses it, and values as every store writes them.
+
+Statements have a `?` for each binding. JSON has sorted keys, times are microseconds since 1970, UTC.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
+from fourfold.model import Json
 from fourfold.scheduling import paced
+
+if TYPE_CHECKING:
+    pass
 
 Condition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its bindings."""
@@ -150,3 +161,36 @@ def possible(ids: Iterable[int]) -> list[int]:
 def sendable(texts: Iterable[str]) -> list[str]:
     """The texts that a store can hold."""
     return [text for text in texts if "\x00" not in text and (text.isascii() or not _SURROGATE.search(text))]
+
+
+# ---------------------------------------------------------------- values
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def dumps(data: Json) -> str:
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> bytes:
+    """A key of fixed length for a text of any length."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(64)  # items that were stored together have the same time
+def moment(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)
+
+
+def optional_micros(moment: datetime | None) -> int | None:
+    return None if moment is None else micros(moment)
+
+
+def optional_moment(stamp: int | None) -> datetime | None:
+    return None if stamp is None else moment(stamp)

@@ -11,8 +11,7 @@ from fourfold.errors import NotFound
 from fourfold.limits import HUB
 from fourfold.model import Edge, Neighbor, Node, NodeView, Page
 from fourfold.retrieval import Relation
-from fourfold.storage.codec import dumps
-from fourfold.storage.sql.dialect import Db, possible
+from fourfold.storage.sql.dialect import Db, dumps, possible
 from fourfold.storage.sql.rows import new_ids
 from fourfold.storage.values import Direction, NeighborQuery, NewNode, ambiguous, no_node
 from fourfold.text.entities import normal_name, split_label, with_label

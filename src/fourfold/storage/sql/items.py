@@ -18,8 +18,7 @@ from fourfold.fields import DETAILS, HISTORY
 from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
-from fourfold.storage.codec import dumps, micros, optional_micros, optional_moment
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
 from fourfold.storage.sql.versions import SavedVersions, is_replaced

@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from fourfold.model import Json, NewItem, Page, RawRecord
-from fourfold.storage.codec import dumps, micros, moment
-from fourfold.storage.sql.dialect import LAST_TEXT, Db, possible, sendable
+from fourfold.storage.sql.dialect import LAST_TEXT, Db, dumps, micros, moment, possible, sendable
 from fourfold.storage.sql.rows import new_ids
 from fourfold.storage.values import SHOWN_ITEMS, FileRow, FileState, FileUpdate, NewRaw, no_raw, still_a_source
 from fourfold.text.fold import fold

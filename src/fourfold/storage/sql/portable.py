@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
-from fourfold.storage import records as formats
-from fourfold.storage.codec import dumps, micros
-from fourfold.storage.records import accepted
 from fourfold.storage.sql import graph
+from fourfold.storage.sql import records as formats
 from fourfold.storage.sql.check import LOADING
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.dialect import Db, dumps, micros
 from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
+from fourfold.storage.sql.records import accepted
 from fourfold.storage.sql.rows import Row, load, new_ids, new_row, reset_ids
 from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.sql.versions import SavedVersions
@@ -318,7 +317,7 @@ def _load_part(tx: SqlTransaction[Any, Any], kind: str, part: Sequence[Record]) 
 def _load_items(tx: SqlTransaction[Any, Any], part: Sequence[Record]) -> None:
     rows: list[Row] = []
     for record in part:
-        row = new_row(formats.new_item(record), formats.moment(record["updated_at"]), links=record["linked"])
+        row = new_row(formats.new_item(record), formats.parse_time(record["updated_at"]), links=record["linked"])
         row.id, row.vector = record["id"], formats.vector(record)
         for name, value in formats.version_fields(record).items():
             setattr(row, name, value)
@@ -334,7 +333,7 @@ def _load_raw(db: Db, ns: int, part: Sequence[Record]) -> None:
         [
             (
                 record["id"], ns, record["content"], record["speaker"], record["session_id"],
-                dumps(record["metadata"]), micros(formats.moment(record["created_at"])), record.get("source"),
+                dumps(record["metadata"]), micros(formats.parse_time(record["created_at"])), record.get("source"),
             )
             for record in part
         ],

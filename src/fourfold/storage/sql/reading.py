@@ -8,23 +8,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
+
+from fourfold.embed.windows import Windows
 from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links
-from fourfold.retrieval import Hits, Link, Relation
-from fourfold.storage.codec import micros, optional_moment
+from fourfold.retrieval import Hits, Link, Part, Relation
 from fourfold.storage.sql import graph, versions
-from fourfold.storage.sql.dialect import Condition, Db, possible, sendable
+from fourfold.storage.sql.dialect import Condition, Db, micros, optional_moment, possible, sendable
 from fourfold.storage.sql.graph import find_path, linked_nodes, neighbors, relations, view
 from fourfold.storage.sql.origins import chunk_ids
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import NeighborQuery, Size, Vocabulary
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
 
 # ---------------------------------------------------------------- filters
 
@@ -270,3 +276,17 @@ class GraphReader(ABC):
     def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
         first, last = (graph.required(self._at.db, self._at.number, name) for name in (start, goal))
         return find_path(self._at.db, first, last, max_depth)
+
+
+# ---------------------------------------------------------------- windows of long items
+
+
+# ---------------------------------------------------------------- windows of long items
+
+
+def nearest_part(windows: Windows, query: Vector, characters: int) -> Part:
+    """The part whose vector is nearest to the query; of equal ones the first. `characters`: of the text."""
+    products = windows.vectors.astype(np.float64) @ np.asarray(query, np.float64)
+    best = int(np.round(products, 6).argmax())
+    start, end = windows.spans[best]
+    return Part(best + 1, len(windows.spans), start, end, max(0, characters - windows.spans[-1][1]))

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count as counted_from
 from typing import TYPE_CHECKING, Any
 
 from fourfold import validation as rules
-from fourfold.fields import DETAILS, HISTORY, OPTIONAL
+from fourfold.errors import StorageFull
+from fourfold.fields import DETAILS, HISTORY, OPTIONAL, Column, Details
 from fourfold.frozen import thawed
 from fourfold.index.log_tail import TextRow
 from fourfold.model import Item, Json, NewItem
-from fourfold.storage import codec
-from fourfold.storage.codec import BLOCK, NUMBERED, block_of, bounds, check_room, digest, micros, moment
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.dialect import Db, digest, micros, moment
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
+
+    pass
 
 
 _COLUMNS = (
@@ -122,7 +123,7 @@ class Row:
         """The hash of subject and attribute, by which a new value supersedes older ones; None without an attribute."""
         if self.subject is None or self.attribute is None:
             return None
-        return digest(codec.fact_key(self.subject, self.attribute))
+        return digest(fact_key(self.subject, self.attribute))
 
     def tell(
         self, title: str, text: str, language: str, metadata: dict[str, Json], kind: str | None, now: datetime,
@@ -148,7 +149,7 @@ class Row:
         """Merges an item with the same text: the stored item gets the tags and sources of both."""
         tags, sources = rules.united(self.tags.values(), self.sources, item)
         stored = [column(self.details, name) for name in DETAILS]
-        details = codec.read_optional(codec.united_details(stored, item), DETAILS)
+        details = read_optional(united_details(stored, item), DETAILS)
         united = folded(tags), list(sources), details
         self.touched |= united != (self.tags, self.sources, self.details)
         self.tags, self.sources, self.details = united
@@ -188,7 +189,7 @@ def _naming(row: Row) -> tuple[Json, bool]:
 
 
 def _text_digest(item: NewItem | Row) -> bytes:
-    return digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
+    return digest(text_identity(item.title, item.text, item.subject, item.attribute))
 
 
 def _chunk(item: NewItem) -> int | None:
@@ -237,8 +238,8 @@ def _row(row: tuple[Any, ...]) -> Row:
     *optional, tags, sources = rest
     stored = Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
-        bool(linked), codec.read_optional(optional[: len(DETAILS)], DETAILS),
-        **codec.read_optional(optional[len(DETAILS) :], HISTORY),
+        bool(linked), read_optional(optional[: len(DETAILS)], DETAILS),
+        **read_optional(optional[len(DETAILS) :], HISTORY),
         tags=folded(_texts(tags)), sources=_ids(sources),
     )  # fmt: skip
     stored.before = copy.copy(stored)
@@ -335,3 +336,71 @@ def _last_given(db: Db, block: int, kind: str) -> int:
     found = max(db.value(f"SELECT max(id) FROM {table} WHERE id > ? AND id < ?", low, high) or 0 for table in tables)  # noqa: S608  (our own tables)
     given = db.last_of_sequence(kind)
     return max(low, found, given if given < high else 0)
+
+
+# ---------------------------------------------------------------- columns
+
+
+def detail_values(item: Details) -> list[Json]:
+    """The columns of `DETAILS`, in their order."""
+    values = ((column, getattr(item, name)) for name, column in DETAILS.items())
+    return [micros(value) if value is not None and column.holds == "time" else value for column, value in values]
+
+
+def read_optional(values: Iterable[Json], columns: Mapping[str, Column]) -> dict[str, Json]:
+    """The fields that are set, from the values of their columns."""
+    return {
+        column.name: moment(value) if column.holds == "time" else value
+        for column, value in zip(columns.values(), values, strict=True)
+        if value is not None
+    }
+
+
+def united_details(stored: Sequence[Json], again: NewItem) -> list[Json]:
+    """The columns of `DETAILS` of an item whose text is stored again: values that are set replace the stored ones."""
+    renewed = dict(zip(DETAILS, stored, strict=True))
+    said = dict(zip(DETAILS, detail_values(again), strict=True))
+    trusted = rules.most_trusted(renewed["source"], again.source)
+    renewed |= {name: value for name, value in said.items() if value is not None}
+    return list((renewed | {"expires_at": said["expires_at"], "source": trusted}).values())
+
+
+def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:
+    """The identity of an item without key and path: its text, and the fact of which the text is a value."""
+    words = text.strip() or f"\0{title.strip()}"
+    return words if subject is None else "\0".join((fold(subject), fold(attribute or ""), words))
+
+
+def fact_key(subject: str, attribute: str) -> str:
+    """Equal for two items that state the same attribute of the same subject, however they are spelled."""
+    return f"{fold(subject)}\0{fold(attribute)}"
+
+
+# ---------------------------------------------------------------- ids
+#
+# Ids of items, raw records and nodes are unique in a store, and each namespace assigns its own. A namespace takes
+# its ids from its own block, so that they reveal nothing about other namespaces. The first namespace has
+# the block 0 and the ids 1, 2, 3, ...; an id is never reused.
+
+
+BLOCK = 1_000_000_000
+"""Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
+
+KINDS = ("items", "raw", "nodes")
+NUMBERED = (*KINDS, "versions")
+"""Tables that hold ids; versions have ids of items."""
+
+
+def block_of(id: int) -> int:
+    return id // BLOCK
+
+
+def bounds(block: int) -> tuple[int, int]:
+    """Exclusive bounds of the ids of a block."""
+    return block * BLOCK, (block + 1) * BLOCK
+
+
+def check_room(last: int, count: int) -> None:
+    """`last`: the id that the namespace assigned last."""
+    if last % BLOCK + count >= BLOCK:
+        raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")

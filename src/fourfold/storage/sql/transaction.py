@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
-from fourfold.storage.codec import micros
 from fourfold.storage.sql import graph
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.dialect import Db, micros
 from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.items import D, ItemTable, N
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows

@@ -20,9 +20,8 @@ from fourfold.embed.windows import Windows
 from fourfold.errors import Conflict, InvalidItem, NotFound
 from fourfold.limits import VERSIONS
 from fourfold.model import Item, NewItem, Space
-from fourfold.storage import records
-from fourfold.storage.codec import dumps, micros, moment
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql import records
+from fourfold.storage.sql.dialect import Db, dumps, micros, moment
 from fourfold.storage.sql.rows import new_ids, new_row, read_items
 from fourfold.storage.values import GIVEN_SPACE, Record, Version
 
@@ -163,7 +162,7 @@ def _is_linked(tx: Tx, item: int) -> bool:
 
 def _insert(tx: Tx, item: int, new: NewItem, record: Record) -> None:
     """Stores a merged item under the id that it had before."""
-    row = new_row(new, records.moment(record["updated_at"]), links=record["linked"])
+    row = new_row(new, records.parse_time(record["updated_at"]), links=record["linked"])
     row.id, vector = item, records.vector(record)
     if vector is not None and not isinstance(vector, Windows) and len(vector) == _given_dimension(tx.ns.space):
         row.vector = vector

@@ -23,7 +23,7 @@ from fourfold.storage.sqlite.publishing import Publisher
 from fourfold.threads import Task, Workers
 
 if TYPE_CHECKING:
-    from fourfold.storage.sqlite.snapshot import SqliteSnapshot
+    from fourfold.storage.sqlite.store import SqliteSnapshot
 
 _OPENER_THREADS = 4
 _SEARCHED_SECONDS = 5.0

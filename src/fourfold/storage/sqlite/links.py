@@ -24,8 +24,7 @@ from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
 from fourfold.storage.sql.reading import where
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, Tuning
+from fourfold.storage.sqlite.database import Connection, Database, Tuning
 from fourfold.storage.sqlite.namespaces import last_change, pruned_until
 from fourfold.storage.values import TagUse
 from fourfold.threads import Task, Workers
@@ -33,7 +32,7 @@ from fourfold.threads import Task, Workers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fourfold.storage.sqlite.snapshot import SqliteSnapshot
+    from fourfold.storage.sqlite.store import SqliteSnapshot
 
 
 _Row = tuple[int, int, int]

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
+from fourfold.embed.windows import Span, Windows, flaw, rows_of, spans_of
 from fourfold.index.log_tail import Change, TextRow
 from fourfold.retrieval import Part
 from fourfold.scheduling import paced
-from fourfold.storage.codec import SPAN_BYTES, nearest_part, packed, unpacked
 from fourfold.storage.sql.namespaces import Namespace, store_languages
+from fourfold.storage.sql.reading import nearest_part
 from fourfold.storage.sql.rows import TEXT_ROW
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.database import Connection, Database
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
@@ -173,6 +172,19 @@ class SqliteSourceSnapshot:
 
 
 # ---------------------------------------------------------------- vectors
+
+
+SPAN_BYTES = 8
+
+
+def packed(spans: Sequence[Span]) -> bytes | None:
+    """Starts and ends as 32-bit numbers; None without spans."""
+    return np.array(spans, "<i4").tobytes() if spans else None
+
+
+def unpacked(content: bytes | None) -> tuple[Span, ...]:
+    whole = (content or b"")[: len(content or b"") // SPAN_BYTES * SPAN_BYTES]
+    return tuple((start, end) for start, end in np.frombuffer(whole, "<i4").reshape(-1, 2).tolist())
 
 
 BODY = "iif(text = '', title, text)"

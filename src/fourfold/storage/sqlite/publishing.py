@@ -30,8 +30,7 @@ from fourfold.index.publish import lacks_faiss, published_seq
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import transaction
-from fourfold.storage.sqlite.connection import Connection, translated
-from fourfold.storage.sqlite.database import DEFAULT, Database, Tuning
+from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, translated
 from fourfold.storage.sqlite.namespaces import (
     SqliteSource,
     count_changes,

@@ -7,31 +7,421 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Generator, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import apsw
+import numpy as np
 
 from fourfold import limits, scheduling
-from fourfold.errors import StoreBusy, TimedOut
-from fourfold.index import text_index
-from fourfold.model import Json
+from fourfold.embed.base import wrong_dimension
+from fourfold.embed.windows import Windows
+from fourfold.errors import RequestError, StoreBusy, StoreReplaced, TimedOut
+from fourfold.index import text_index, vector_index
+from fourfold.index.rows import VectorScorer, WordScorer
+from fourfold.index.segment_files import Damaged
+from fourfold.index.text_index import TextState
+from fourfold.index.vector_index import VectorState
+from fourfold.limits import TAG_CACHE_SECONDS
+from fourfold.model import NO_FILTERS, Filters, Json, Space
+from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
+from fourfold.ranking.fusion import Expanded, Expansion
+from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.sql.linking import Linker, name_terms
-from fourfold.storage.sqlite.database import DEFAULT, Database, Deadline, Tuning
-from fourfold.storage.sqlite.folder import (
+from fourfold.storage.sql.namespaces import pending_texts
+from fourfold.storage.sql.origins import RawRecords, file_states
+from fourfold.storage.sql.portable import SqlPortable, export_records
+from fourfold.storage.sql.reading import GraphReader, ItemReader
+from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Deadline, Tuning
+from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
+from fourfold.storage.sqlite.links import (
+    LinkCache,
+    carried_tags,
+    item_links,
+    node_links,
+    tag_counts,
+    tag_uses,
+    uses_of_tags,
+)
+from fourfold.storage.sqlite.maintenance import (
     DATABASE,
     INDEX,
+    SqliteMaintenance,
+    old_copies,
     prepare_folder,
     require_content,
     require_store,
     store_identity,
     store_status,
 )
-from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
-from fourfold.storage.sqlite.maintenance import SqliteMaintenance
-from fourfold.storage.sqlite.namespaces import all_ids, last_change
-from fourfold.storage.sqlite.snapshot import Caches, SqliteSnapshot
-from fourfold.storage.sqlite.transaction import SqlitePortable, SqliteTransaction
+from fourfold.storage.sqlite.namespaces import all_ids, last_change, namespace_languages, nearest_parts, stored_vectors
+from fourfold.storage.sqlite.transaction import SqliteTransaction
+from fourfold.storage.values import FileRow, Hidden, PendingText, Record, Size, TagUse
+from fourfold.text.analysis import variants
+from fourfold.text.keyword_query import KeywordQuery
+from fourfold.threads import Task, Workers
+
+if TYPE_CHECKING:
+    from fourfold.index.link_state import LinkState
+    from fourfold.index.rows import Ints
+    from fourfold.model import Vector
+
+# ---------------------------------------------------------------- reading
+
+
+_VECTOR_THREADS = 4
+_CACHED_FILTERS = 16
+
+
+class Caches:
+    """Indexes, threads for vector search, and values that hold until a change."""
+
+    def __init__(self, database: Database, indexes: Indexes) -> None:
+        self.database = database
+        self.indexes = indexes
+        self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
+        self.links = LinkCache(database, indexes.tuning)
+        self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
+        """By namespace, with the change as of which they were read."""
+        self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}
+        self._allowed: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
+        self._filtering = [Lock() for _ in range(_CACHED_FILTERS)]
+
+    def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
+        """The ids that pass, cached until the namespace changes."""
+        name = f"{at.ns} {filters!r}"
+        with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
+            known = self._allowed.get(name)
+            if known is None or known[0] != at.last_change:
+                known = (at.last_change, np.array(at.rows.ids(filters), np.int64))
+                self._allowed[name] = known
+                while len(self._allowed) > _CACHED_FILTERS:
+                    self._allowed.popitem(last=False)
+            return known[1]
+
+
+_SQL = (
+    "SELECT name, id, items, vectors, windows, fingerprint, dimension, "
+    "(SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources), superseded > 0, "
+    "expiring > 0 FROM namespaces WHERE "
+)
+_BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
+
+
+class SqliteSnapshot:
+    """Valid inside the transaction of `db`. A namespace that does not exist has the number 0, which no row has."""
+
+    def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
+        """`namespace`: its name or number."""
+        row = db.execute(_BY_NAME if isinstance(namespace, str) else _BY_NUMBER, (namespace,)).fetchone()
+        self.db = db
+        self.caches = caches
+        self.deadline = deadline
+        self.namespace, self.ns, *size, fingerprint, dimension, last = (row or _MISSING)[:_COUNTED]
+        has = (row or _MISSING)[_COUNTED:]
+        self.size = Size(*size)
+        self.space = None if fingerprint is None else Space(fingerprint, dimension)
+        self.last_change: int = last or 0
+        self.has_files, self.has_sources, *hidden = map(bool, has)
+        self.hidden = Hidden(*hidden)
+        self._filtered: tuple[Filters, Ints | TimedOut] | None = None
+        self._links: tuple[LinkState | None] | None = None
+        self.scorers: dict[str, VectorScorer | WordScorer] = {}
+        """By retriever, of the searches that this snapshot has answered."""
+        self.rows = ItemReader(self)
+        self.words = SqliteWords(self)
+        self.vectors = SqliteVectors(self)
+        self.graph = SqliteGraph(self)
+        self.tags = SqliteTags(self)
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.ns)
+
+    @property
+    def number(self) -> int:
+        return self.ns
+
+    @property
+    def raw(self) -> RawRecords:
+        return RawRecords(self.db, self.namespace, self.ns)
+
+    def files(self, prefix: str) -> Mapping[str, FileRow]:
+        return file_states(self.db, self.ns, prefix)
+
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        return pending_texts(self.db, self.ns, limit, among)
+
+    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
+        return nearest_parts(self.db, self.ns, query, ids) if self.size.windows else {}
+
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        known = {} if self.space is None else stored_vectors(self.db, self.space.dimension, ids)
+        return {item: vector for item, vector in known.items() if not isinstance(vector, Windows)}
+
+    def keyword_query(self, text: str) -> KeywordQuery:
+        if not self.exists:
+            return KeywordQuery((), 0.0, 0)
+        return self.caches.indexes.read_texts(self, lambda state: state.query(text, self.languages).query)
+
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """With the number of their items, the commonest first."""
+        known = self.caches.languages.get(self.ns)
+        if known is None or known[0] != self.last_change:
+            known = self.caches.languages[self.ns] = (self.last_change, namespace_languages(self.db, self.ns))
+        return known[1]
+
+    @property
+    def links(self) -> LinkState | None:
+        """Names, links and tags in memory, if this process has them as of this snapshot."""
+        if self._links is None:
+            cache = self.caches.links
+            known = cache.known.get(self.ns)
+            current = None if known is None or known.change != self.last_change else known.state
+            self._links = (current or cache.state(self),)
+        return self._links[0]
+
+    def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
+        links = self.links
+        return None if links is None else links.expand(given, self.allowed(filters), self.scorers)
+
+    def allowed(self, filters: Filters) -> Ints | None:
+        """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""
+        if filters is NO_FILTERS or filters == NO_FILTERS:
+            return None
+        if self._filtered is None or self._filtered[0] != filters:
+            try:
+                self._filtered = filters, self.caches.allowed(self, filters)
+            except apsw.InterruptError:
+                self._filtered = filters, self.deadline.exceeded(self.caches.database.path)
+        known = self._filtered[1]
+        if isinstance(known, TimedOut):
+            raise known
+        return known
+
+    def passing(self, filters: Filters, found: list[I]) -> list[I]:
+        """Those of the found whose item passes."""
+        allowed = self.allowed(filters) if found else None
+        if allowed is None:
+            return found
+        ids = np.array([each.item for each in found], np.int64)
+        places = np.minimum(np.searchsorted(allowed, ids), max(len(allowed) - 1, 0))
+        passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
+        return list(compress(found, passes))
+
+
+_COUNTED = 8
+_MISSING: tuple[Any, ...] = ("", 0, 0, 0, 0, None, None, 0, 0, 0, 0, 0)
+
+
+class _OfItem(Protocol):
+    @property
+    def item(self) -> int: ...
+
+
+I = TypeVar("I", bound=_OfItem)  # noqa: E741
+
+
+class SqliteWords:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def match(self, text: str, limit: int, filters: Filters) -> Ranking:
+        at = self._at
+        if not at.exists:
+            return Ranking()
+        allowed = at.allowed(filters)
+
+        def search(state: TextState) -> Ranking:
+            prepared = state.query(text, at.languages)
+            scorer = at.scorers["keyword"] = state.scorer(prepared)
+            return text_index.search(state, scorer, limit, allowed)
+
+        return at.caches.indexes.read_texts(at, search)
+
+    def scores(self, text: str, ids: Sequence[int]) -> Ranking:
+        at = self._at
+        if not at.exists:
+            return Ranking()
+        return at.caches.indexes.read_texts(
+            at, lambda state: text_index.score(state, state.query(text, at.languages), ids)
+        )
+
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
+        at, indexes = self._at, self._at.caches.indexes
+        terms = variants(words, tuple(at.languages))
+        return indexes.read_texts(at, lambda state: text_index.having(state, terms, limit, at.allowed(filters)))
+
+
+class SqliteVectors:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
+        """Runs beside the caller if no other search runs in this process."""
+        return self._begin(vector, limit, filters, beside=not scheduling.is_crowded())
+
+    def nearest(self, vector: Vector, limit: int, filters: Filters) -> Ranking:
+        return self._begin(vector, limit, filters, beside=False)()
+
+    def _begin(self, vector: Vector, limit: int, filters: Filters, *, beside: bool) -> Callable[[], Ranking]:
+        """`beside` the caller: many vectors in a thread of Python, which asks FAISS, others in that of the kernel."""
+        at, indexes = self._at, self._at.caches.indexes
+        space, pending = at.space, at.size.items - at.size.vectors
+        if space is None:
+            return lambda: Ranking(pending=pending)
+        if len(vector) != space.dimension:
+            raise wrong_dimension(len(vector), space.dimension)
+        allowed = at.allowed(filters)
+        many = at.size.vectors + at.size.windows > indexes.tuning.inline_vectors
+
+        def scored(state: VectorState) -> VectorScorer:
+            known = at.scorers.get("semantic")
+            scorer = state.scorer(vector, alone=known is None or known.query is vector)
+            at.scorers["semantic"] = scorer
+            return scorer
+
+        def begin(state: VectorState) -> Callable[[], Ranking]:
+            if not (many and beside):
+                return vector_index.begin(state, scored(state), limit, allowed, beside=beside)
+            search = partial(vector_index.search, state, scored(state), limit, allowed)
+            return partial(self._result, at.caches.vector_threads.submit(search))
+
+        begun = indexes.read_vectors(at, space, begin)
+
+        def finish() -> Ranking:
+            try:
+                found = begun()
+            except Damaged:  # searches the items, because the files cannot be used
+                again = partial(vector_index.search, limit=limit, allowed=allowed)
+                found = indexes.read_vectors(at, space, lambda state: again(state, scored(state)))
+            return replace(found, pending=pending) if pending else found
+
+        return finish
+
+    def _result(self, task: Task[Ranking]) -> Ranking:
+        if not task.done.wait(self._at.deadline.seconds_left):
+            raise self._at.deadline.exceeded(self._at.caches.database.path)
+        return task.result()
+
+    def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
+        at = self._at
+        if at.space is None:
+            return Ranking()
+        if len(vector) != at.space.dimension:
+            raise wrong_dimension(len(vector), at.space.dimension)
+        return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
+
+
+class SqliteGraph(GraphReader):
+    def __init__(self, at: SqliteSnapshot) -> None:
+        super().__init__(at)
+        self._at = at
+
+    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
+        links = self._at.links
+        return super().named(names) if links is None else links.named(names)
+
+    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
+        links = self._at.links
+        found = node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
+        return self._at.passing(filters, found)
+
+    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
+        return self._at.passing(filters, item_links(self._at.db, self._at.ns, ids))
+
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        links = self._at.links
+        if links is None:
+            return super().walk(strengths, filters, limit, mentions)
+        return links.walk(strengths, self._at.allowed(filters), limit, mentions)
+
+
+class SqliteTags:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def counts(self) -> Mapping[str, int]:
+        at = self._at
+        known = at.caches.tag_counts.get(at.ns)
+        if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
+            counts = tag_counts(at.db, at.ns, hidden=at.hidden.superseded)
+            known = at.caches.tag_counts[at.ns] = (at.last_change, time.monotonic(), counts)
+        return known[2]
+
+    def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+        at, links = self._at, self._at.links
+        if links is not None:
+            return list(map(TagUse._make, links.tag_uses(candidates, at.allowed(filters), limit)))
+        return tag_uses(at.db, at.ns, candidates, filters, limit)
+
+    def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        shared = selective_tags(carried_tags(self._at.db, self._at.ns, ids))
+        return self._at.passing(filters, uses_of_tags(self._at.db, self._at.ns, shared))
+
+    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        links = self._at.links
+        if links is None:
+            return rank_by_shared_tags(strengths, self.shared(list(strengths), filters), limit)
+        return links.shared(strengths, self._at.allowed(filters), limit)
+
+
+# ---------------------------------------------------------------- export and import
+
+
+class SqlitePortable(SqlPortable[Connection]):
+    def __init__(
+        self, folder: Path, database: Database, writing: threading.Lock, catch_up: Callable[[int], None]
+    ) -> None:
+        """`catch_up`: completes the links of a namespace (by its number), which an export contains."""
+        super().__init__(writing)
+        self._folder = folder
+        self._db = database
+        self._catch_up = catch_up
+
+    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
+        with self._db.read() as db:
+            namespaces = db.rows("SELECT id, name FROM namespaces ORDER BY name")
+        for ns, name in namespaces:
+            if namespace in (None, name):
+                self._catch_up(ns)
+        with self._db.read() as db:
+            for record in export_records(db, namespace, stored_vectors):
+                write(record)
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        return self._db.write()
+
+    def _transaction(self, tx: Connection, namespace: str) -> SqliteTransaction:
+        return SqliteTransaction(tx, namespace, {})
+
+    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        """Deletes the files of the store while no other process can write to it.
+
+        Processes that have it open get a StoreReplaced with their next call: nothing is confirmed and lost.
+        """
+        with self._turn, suppress(StoreReplaced), self._db.write() as db:
+            if not is_copied(export_records(db, None, stored_vectors)):
+                raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
+            for file in (*self._folder.glob(f"{DATABASE}*"), *old_copies(self._folder)):
+                file.unlink(missing_ok=True)
+        shutil.rmtree(self._folder / INDEX, ignore_errors=True)
+        with suppress(OSError):
+            self._folder.rmdir()
+
+
+# ---------------------------------------------------------------- the store
+
 
 _TEMPORARY: Final = Tuning(durable=False)
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fourfold.errors import RequestError, StoreReplaced
-from fourfold.storage.sql import graph, linking, portable
+from fourfold.storage.sql import graph, linking
 from fourfold.storage.sql.items import ItemTable
 from fourfold.storage.sql.linking import PER_LOOKUP, Linked, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace
-from fourfold.storage.sql.portable import SqlPortable
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
-from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, unchecked
-from fourfold.storage.sqlite.folder import DATABASE, INDEX, old_copies
+from fourfold.storage.sqlite.database import Connection, Database, unchecked
 from fourfold.storage.sqlite.namespaces import (
     create_namespace,
     drop_vectors,
@@ -31,7 +24,6 @@ from fourfold.storage.sqlite.namespaces import (
     store_namespace,
     stored_vectors,
 )
-from fourfold.storage.values import Record
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
@@ -176,52 +168,3 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
         if committed is None or len(self._linked_items) > MOST_LINKED_ITEMS:
             return None
         return sorted(self._linked_items.union(committed))
-
-
-# ---------------------------------------------------------------- export and import
-
-
-def store_records(db: Connection, namespace: str | None = None) -> Iterator[Record]:
-    """All records, or those of one namespace, in an order that depends on the content alone."""
-    return portable.export_records(db, namespace, stored_vectors)
-
-
-class SqlitePortable(SqlPortable[Connection]):
-    def __init__(
-        self, folder: Path, database: Database, writing: threading.Lock, catch_up: Callable[[int], None]
-    ) -> None:
-        """`catch_up`: completes the links of a namespace (by its number), which an export contains."""
-        super().__init__(writing)
-        self._folder = folder
-        self._db = database
-        self._catch_up = catch_up
-
-    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
-        with self._db.read() as db:
-            namespaces = db.rows("SELECT id, name FROM namespaces ORDER BY name")
-        for ns, name in namespaces:
-            if namespace in (None, name):
-                self._catch_up(ns)
-        with self._db.read() as db:
-            for record in store_records(db, namespace):
-                write(record)
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        return self._db.write()
-
-    def _transaction(self, tx: Connection, namespace: str) -> SqliteTransaction:
-        return SqliteTransaction(tx, namespace, {})
-
-    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
-        """Deletes the files of the store while no other process can write to it.
-
-        Processes that have it open get a StoreReplaced with their next call: nothing is confirmed and lost.
-        """
-        with self._turn, suppress(StoreReplaced), self._db.write() as db:
-            if not is_copied(store_records(db)):
-                raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
-            for file in (*self._folder.glob(f"{DATABASE}*"), *old_copies(self._folder)):
-                file.unlink(missing_ok=True)
-        shutil.rmtree(self._folder / INDEX, ignore_errors=True)
-        with suppress(OSError):
-            self._folder.rmdir()

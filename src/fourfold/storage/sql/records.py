@@ -21,7 +21,7 @@ from fourfold.embed.windows import Span, Windows, body, flaw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.model import Item, Json, NewItem, Node, RawRecord
-from fourfold.storage import codec
+from fourfold.storage.sql.dialect import micros, moment
 from fourfold.storage.values import FileRow, FileState, Record, Version
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
@@ -94,7 +94,7 @@ def mention_record(namespace: str, item: int, node: int) -> Record:
 
 
 def version_record(namespace: str, version: Version) -> Record:
-    until = codec.moment(version.until).isoformat()
+    until = moment(version.until).isoformat()
     return {"type": "version", "namespace": namespace, **version._asdict(), "until": until}
 
 
@@ -112,19 +112,19 @@ def new_item(record: Record) -> NewItem:
 
 def as_item(record: Record) -> Item:
     """The item of an accepted record."""
-    own = {"id": record["id"], "namespace": record["namespace"], "updated_at": moment(record["updated_at"])}
+    own = {"id": record["id"], "namespace": record["namespace"], "updated_at": parse_time(record["updated_at"])}
     return Item(**own, **_common(record), **_fields(record, OPTIONAL))
 
 
 def _common(record: Record) -> dict[str, Any]:
     """What a new item and a stored one have in common, besides fields that may be missing."""
     lists = {name: tuple(record[name]) for name in ("tags", "source_ids")}
-    return {**{name: record[name] for name in _PLAIN}, **lists, "created_at": moment(record["created_at"])}
+    return {**{name: record[name] for name in _PLAIN}, **lists, "created_at": parse_time(record["created_at"])}
 
 
 def version(record: Record) -> Version:
     """The version of an accepted record."""
-    until = codec.micros(moment(record["until"]))
+    until = micros(parse_time(record["until"]))
     return Version(record["id"], record["item"], until, record["merged"], record["record"])
 
 
@@ -135,7 +135,7 @@ def version_fields(record: Record) -> dict[str, Any]:
 
 def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
     found = {name: record[name] for name in names if name in record}
-    return {name: moment(value) if OPTIONAL[name].holds == "time" else value for name, value in found.items()}
+    return {name: parse_time(value) if OPTIONAL[name].holds == "time" else value for name, value in found.items()}
 
 
 def vector(record: Record) -> Vector | Windows | None:
@@ -148,7 +148,7 @@ def vector(record: Record) -> Vector | Windows | None:
     return Windows(numbers.reshape(len(spans), -1), spans) if spans else numbers
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     return rules.in_utc(datetime.fromisoformat(text))
 
 
@@ -418,7 +418,7 @@ def _check_metadata(metadata: Json) -> None:
 def _check_moment(text: Json) -> None:
     if not isinstance(text, str):
         raise _wrong("a time is not a text")
-    _same(text, moment(text).isoformat(), "a time")
+    _same(text, parse_time(text).isoformat(), "a time")
 
 
 def _check_optional(record: Record) -> None:
