@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from embed_fault_server import FaultServer
+from fault_server import Server
 
 from fourfold.embed.base import EmbeddingModel
 from fourfold.embed.builtin import built_in_model
@@ -15,7 +15,7 @@ def built_in() -> EmbeddingModel:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "*")
-    with FaultServer() as running:
+    with Server() as running:
         yield running

@@ -1,9 +1,12 @@
-"""The built-in model."""
+"""The built-in model: vectors, files pinned by hash, batches, WordPiece, execution providers."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -13,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
 
-from fourfold import Memory
+from fourfold import Memory, Settings
 from fourfold.embed import builtin, session
 from fourfold.embed.base import EmbeddingModel, embed_queries, embeds_in
 from fourfold.embed.builtin import (
@@ -32,8 +37,13 @@ from fourfold.embed.builtin import (
     built_in_model,
     recipe,
 )
+from fourfold.embed.builtin import (
+    built_in as content_of,
+)
 from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, Graph, LocalEmbedder, batches
-from fourfold.errors import EmbedderUnavailable
+from fourfold.embed.wordpiece import WordPiece, fold, ids_of
+from fourfold.errors import EmbedderUnavailable, RerankerUnavailable
+from fourfold.rerank import RerankSettings, create
 
 MIXED = ["one", "a question about " * 40, "Straße und Größe", "", "x " * 400, "two words", "日本語 text", "one"]
 
@@ -267,3 +277,131 @@ def test_many_texts_run_concurrently_and_keep_their_order(
     runs.clear()
     built_in.embed(["a query"])
     assert runs == [threading.current_thread().name]
+
+
+# ---------------------------------------------------------------- WordPiece
+
+
+PIECES = content_of(VOCABULARY)
+MOST = 64
+OURS = {lowercase: WordPiece(PIECES, MOST, lowercase=lowercase) for lowercase in (True, False)}
+THEIRS = {
+    lowercase: BertWordPieceTokenizer(ids_of(PIECES), lowercase=lowercase, strip_accents=lowercase)
+    for lowercase in (True, False)
+}
+for each in THEIRS.values():
+    each.enable_truncation(MOST)
+    each._tokenizer.encode_special_tokens = True  # "[SEP]" in a stored text is text, not a control token
+
+CHARACTERS = st.one_of(
+    *(
+        st.characters(min_codepoint=low, max_codepoint=high)
+        for low, high in (
+            (0, 0x7F), (0, 0x5FF), (0x1E00, 0x20BF), (0x3000, 0x30FF), (0x4DA0, 0x4E20), (0xAC00, 0xAC50),
+            (0x1F300, 0x1F5FF), (0xFE00, 0xFFFF),
+        )
+    )
+)  # fmt: skip
+
+
+def agree(text: str) -> bool:
+    return all(OURS[kind].encode([text])[0] == THEIRS[kind].encode(text).ids for kind in OURS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "one", "Straße und Größe", "日本語 text", "Ångström's naïve café—don't!", "a_b.c(d) 3.14 \t\u2028x",
+        "ΟΔΥΣΣΕΥΣ ΟΔΟΣ", "İstanbul DŽ ﬁne", "x" * 100, "x" * 101, "a\u0301" * 60, "a\x00b\x0bc\x85d\u200be\ufffdf",
+        "🙂a🙂",         "antidisestablishmentarianism unaffable", "word " * 100, "\U0002B920\U0002B81F\uf900",
+        "[SEP]", "a [CLS] b [SEP][MASK] [PAD] [UNK]",
+    ],
+)  # fmt: skip
+def test_words_are_cut_as_bert_does(text: str) -> None:
+    assert agree(text)
+
+
+@pytest.mark.spec("B4")
+@given(text=st.text(CHARACTERS, max_size=60))
+def test_any_text_is_cut_as_bert_does(text: str) -> None:
+    assert agree(text)
+
+
+def test_only_characters_newer_than_the_librarys_tables_are_cut_differently() -> None:
+    """The library knows the categories of an older Unicode; none of the characters is in the vocabulary."""
+    codes = [code for code in range(0x10000) if not 0xD800 <= code <= 0xDFFF]
+    texts = [f"a{chr(code)}b" for code in codes]
+    theirs = [encoding.ids for encoding in THEIRS[True].encode_batch(texts)]
+    both = zip(codes, OURS[True].encode(texts), theirs, strict=True)
+    otherwise = {chr(code) for code, ids, expected in both if ids != expected}
+    assert len(otherwise) < 250
+    assert not otherwise & set("".join(ids_of(PIECES)))
+
+
+def test_a_text_that_does_not_fit_is_cut_and_named() -> None:
+    fits, too_long = "word " * (MOST - 2), "word " * (MOST - 1)
+    tokenizer = OURS[True]
+    assert (tokenizer.truncates(fits), tokenizer.truncates(too_long)) == (False, True)
+    assert tokenizer.encode([fits]) == tokenizer.encode([too_long])
+    assert len(tokenizer.encode([fits])[0]) == MOST
+
+
+@pytest.mark.parametrize(("text", "folded"), [("Größe", "Groesse"), ("u\u0308ber", "ueber"), ("STRAẞE", "STRASSE")])
+def test_umlauts_are_written_with_two_letters(text: str, folded: str) -> None:
+    assert fold(text) == folded
+    german = WordPiece(PIECES, MOST, german=True)
+    assert german.encode([text]) == OURS[True].encode([folded]) != OURS[True].encode([text])
+
+
+# ---------------------------------------------------------------- execution providers
+
+
+@pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider", *onnxruntime.get_available_providers()])
+def test_a_provider_of_onnxruntime_makes_the_same_vectors(name: str) -> None:
+    np.testing.assert_allclose(built_in_model(name).embed(["a text"]), built_in_model().embed(["a text"]), atol=1e-2)
+
+
+def test_an_unknown_provider_lists_the_available_ones() -> None:
+    with pytest.raises(EmbedderUnavailable) as refused:
+        built_in_model("quantum").load()
+    assert "no execution provider 'quantum'" in refused.value.message
+    for name in onnxruntime.get_available_providers():
+        assert name.removesuffix("ExecutionProvider").lower() in refused.value.remedy
+
+
+def test_a_provider_that_does_not_start_is_an_error_and_not_silently_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        pytest.raises(EmbedderUnavailable, match="cannot start the execution provider cuda"),
+    ):
+        built_in_model("cuda").load()
+
+
+def test_rerankers_use_the_provider() -> None:
+    with pytest.raises(RerankerUnavailable, match="quantum"):
+        create("ms-marco", RerankSettings(onnx_provider="quantum")).load()
+
+
+def test_searches_report_a_missing_provider(tmp_path: Path) -> None:
+    settings = Settings(onnx_provider="quantum")
+    with Memory.open(tmp_path, embedder="builtin", settings=settings, background=False) as memory:
+        memory.add("the router is in the cellar", wait=True)
+        response = memory.search("router")
+    assert len(response.results) == 1
+    assert "quantum" in str(response.degraded)
+
+
+@pytest.mark.parametrize("origin", ["flag", "environment", "file"])
+def test_the_command_line_takes_the_provider_from_flag_environment_and_file(tmp_path: Path, origin: str) -> None:
+    given = {"FOURFOLD_ONNX_PROVIDER": "quantum"} if origin == "environment" else {}
+    flags = ["--onnx-provider", "quantum"] if origin == "flag" else []
+    if origin == "file":
+        (tmp_path / "own.yaml").write_text("onnx_provider: quantum\n", encoding="utf-8")
+        flags = ["--config", str(tmp_path / "own.yaml")]
+    environment = {**os.environ, "FOURFOLD_STORE": str(tmp_path / "store"), "FOURFOLD_EMBEDDER": "builtin", **given}
+    with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
+        memory.add("the router is in the cellar")
+    command = [sys.executable, "-m", "fourfold", *flags, "search", "router", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "quantum" in str(json.loads(done.stdout)["degraded"])

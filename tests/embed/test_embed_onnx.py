@@ -94,15 +94,11 @@ def test_a_folder_may_move(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.spec("B8")
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("model.onnx_data", "other weights"),
-        ("tokenizer.json", "{}"),
-        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}),
-        ("sentence_bert_config.json", {"max_seq_length": 128}),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("model.onnx_data", "other weights"), ("tokenizer.json", "{}"),
+    ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}),
+    ("sentence_bert_config.json", {"max_seq_length": 128}),
+])  # fmt: skip
 def test_whatever_changes_the_vectors_changes_the_fingerprint(folder: Path, name: str, content: Any) -> None:
     before = folder_model(folder).fingerprint
     write(folder, name, content)
@@ -182,18 +178,14 @@ def test_a_vocabulary_of_another_kind_is_refused(folder: Path) -> None:
 # ---------------------------------------------------------------- the parts
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("sentence_bert_config.json", {"max_seq_length": 128}, 128),
-        ("sentence_bert_config.json", {"max_seq_length": None}, 256),
-        ("sentence_bert_config.json", {"max_seq_length": 8192}, LONGEST),
-        ("sentence_bert_config.json", {"max_seq_length": "many"}, 256),
-        ("tokenizer_config.json", {"model_max_length": 512}, 512),
-        ("tokenizer_config.json", {"model_max_length": int(1e30)}, 256),
-        ("other.json", {}, 256),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "expected"), [
+    ("sentence_bert_config.json", {"max_seq_length": 128}, 128),
+    ("sentence_bert_config.json", {"max_seq_length": None}, 256),
+    ("sentence_bert_config.json", {"max_seq_length": 8192}, LONGEST),
+    ("sentence_bert_config.json", {"max_seq_length": "many"}, 256),
+    ("tokenizer_config.json", {"model_max_length": 512}, 512),
+    ("tokenizer_config.json", {"model_max_length": int(1e30)}, 256), ("other.json", {}, 256),
+])  # fmt: skip
 def test_the_maximum_length_of_a_text(tmp_path: Path, name: str, content: Any, expected: int) -> None:
     write(tmp_path, name, content)
     assert max_tokens(tmp_path) == expected

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from rerank_server import Server, reranking
+from fault_server import Server
 
 
 @pytest.fixture
 def reranker() -> Iterator[Server]:
-    with reranking() as server:
+    with Server() as server:
         yield server
