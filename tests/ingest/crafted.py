@@ -23,40 +23,21 @@ def crafted(size: int = MOST_BYTES) -> dict[str, bytes]:
         return around[0] + encoded * ((size - len(around[0]) - len(around[1])) // len(encoded)) + around[1]
 
     return {
-        **_markdown(full),
-        **_front_matter(full),
-        **_html(full, size),
-        **_code(full),
-        **_plain(full),
-        **_packed(size),
-    }
+        **_markdown(full), **_front_matter(full), **_html(full, size), **_code(full), **_plain(full), **_packed(size),
+    }  # fmt: skip
 
 
 def _markdown(full: Full) -> dict[str, bytes]:
     return {
-        "heading-spaces.md": full(" ", "# a", "b"),
-        "heading-marks.md": full("# ", "# a "),
-        "headings.md": full("# a\n"),
-        "heading-depths.md": full("# a\n## b\n### c\n#### d\n##### e\n###### f\n"),
-        "underlines.md": full("a\n===\n"),
-        "underline-long.md": full("=", "a\n", "x"),
-        "fences.md": full("```\n"),
-        "fence-tildes.md": full("~"),
-        "link-openings.md": full("[a]("),
-        "heading-links.md": full("[a](b", "# "),
-        "wiki-links.md": full("[["),
-        "code-marks.md": full("`a "),
-        "tags.md": full("#a1b2c3 "),
-        "tag-one.md": full("a", "#"),
-        "hashes.md": full("#"),
-        "newlines.md": full("\n"),
-        "spaces.md": full(" "),
-        "quotes.md": full("> "),
-        "brackets.md": full("["),
-        "parentheses.md": full("]("),
-        "many-tags.md": full(" ".join(f"#t{number}" for number in range(1000)) + " "),
-        "surrogates.md": full("\ud800"),
-    }
+        "heading-spaces.md": full(" ", "# a", "b"), "heading-marks.md": full("# ", "# a "),
+        "headings.md": full("# a\n"), "heading-depths.md": full("# a\n## b\n### c\n#### d\n##### e\n###### f\n"),
+        "underlines.md": full("a\n===\n"), "underline-long.md": full("=", "a\n", "x"), "fences.md": full("```\n"),
+        "fence-tildes.md": full("~"), "link-openings.md": full("[a]("), "heading-links.md": full("[a](b", "# "),
+        "wiki-links.md": full("[["), "code-marks.md": full("`a "), "tags.md": full("#a1b2c3 "),
+        "tag-one.md": full("a", "#"), "hashes.md": full("#"), "newlines.md": full("\n"), "spaces.md": full(" "),
+        "quotes.md": full("> "), "brackets.md": full("["), "parentheses.md": full("]("),
+        "many-tags.md": full(" ".join(f"#t{number}" for number in range(1000)) + " "), "surrogates.md": full("\ud800"),
+    }  # fmt: skip
 
 
 def _front_matter(full: Full) -> dict[str, bytes]:
@@ -82,21 +63,14 @@ def _front_matter(full: Full) -> dict[str, bytes]:
 
 def _html(full: Full, size: int) -> dict[str, bytes]:
     return {
-        "tags-open.html": full("<a "),
-        "tags-nested.html": full("<div>"),
+        "tags-open.html": full("<a "), "tags-nested.html": full("<div>"),
         "tags-links.html": b"<a>x" * (size // 8) + b"</a>" * (size // 8),
-        "tags-silent.html": b"<nav>" * (size // 11) + b"</svg>" * (size // 11),
-        "tags-quotes.html": full("<a b='"),
-        "tags-comments.html": full("<!--"),
-        "tags-declarations.html": full("<!a"),
-        "tags-scripts.html": full("<script>"),
-        "references.html": full("9", "&#", ";"),
-        "references-many.html": full("&amp"),
-        "less.html": full("<"),
-        "attributes.html": full("a ", "<a ", ">"),
-        "titles.html": full("<title>"),
-        "preformatted.html": full("<pre>\n"),
-    }
+        "tags-silent.html": b"<nav>" * (size // 11) + b"</svg>" * (size // 11), "tags-quotes.html": full("<a b='"),
+        "tags-comments.html": full("<!--"), "tags-declarations.html": full("<!a"),
+        "tags-scripts.html": full("<script>"), "references.html": full("9", "&#", ";"),
+        "references-many.html": full("&amp"), "less.html": full("<"), "attributes.html": full("a ", "<a ", ">"),
+        "titles.html": full("<title>"), "preformatted.html": full("<pre>\n"),
+    }  # fmt: skip
 
 
 def _code(full: Full) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from crafted import MOST_BYTES, crafted
-from files_support import names, write
+from files_support import index, names, write
 
 from fourfold import limits
 from fourfold.errors import StoreUnavailable
@@ -108,10 +108,8 @@ def test_a_watch_continues_after_crafted_files(memory: Memory, tree: Path) -> No
 )
 def test_a_folder_with_too_many_ignore_rules_is_skipped(memory: Memory, tree: Path, rules: str) -> None:
     """Files that the rules would ignore are not indexed; stored items are kept."""
-    write(tree, {"in/a.txt": "bees", "b.txt": "wasps"})
-    memory.index_folders([tree])
-    write(tree, {"in/.gitignore": rules})
-    report = memory.index_folders([tree])
+    index(memory, tree, {"in/a.txt": "bees", "b.txt": "wasps"})
+    report = index(memory, tree, {"in/.gitignore": rules})
     assert report.skipped[walk.RULES].examples == [f"{tree.as_posix()}/in/"]
     assert report.removed == 0
 

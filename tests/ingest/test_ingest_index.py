@@ -1,21 +1,28 @@
-"""`index`: the items of a run, and that the next run does only what is necessary."""
+"""Runs of index: their items, and that the next run does only what is necessary."""
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from files_support import items, names, write
+from files_support import index, items, names, write
 
-from fourfold import limits
+from fourfold import Filters, Memory, limits
+from fourfold.cli.main import main
 from fourfold.errors import InvalidQuery, NotFound
 from fourfold.ingest import formats
 from fourfold.ingest import walk as walking
 from fourfold.ingest.ignore import Rules
 from fourfold.ingest.sync import index_folders
-from fourfold.memory import Memory
-from fourfold.model import Filters
 
 pytestmark = pytest.mark.spec("S3.1")
 
@@ -23,7 +30,8 @@ LONG = "\n\n".join(f"Paragraph {number} is about bees. " + "It goes on. " * 20 f
 
 
 def test_chunks_are_stored_with_their_positions(memory: Memory, tree: Path) -> None:
-    write(
+    report = index(
+        memory,
         tree,
         {
             "notes/plan.md": "# Plan\n\nBees first.\n\n## Hives\n\n" + "Two hives. " * 50,
@@ -32,7 +40,6 @@ def test_chunks_are_stored_with_their_positions(memory: Memory, tree: Path) -> N
             "tool.py": "import os\n\n\ndef smoke():\n    return 1\n",
         },
     )
-    report = memory.index_folders([tree])
     assert (report.files, report.new, report.opened) == (4, 4, 4)
     found = items(memory)
     assert len(found) == report.chunks == 5
@@ -50,19 +57,16 @@ def test_chunks_are_stored_with_their_positions(memory: Memory, tree: Path) -> N
 
 
 def test_a_second_run_opens_no_file(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.md": "bees", "b/c.txt": "wasps", "picture.dat2": b"\0\1\2"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.md": "bees", "b/c.txt": "wasps", "picture.dat2": b"\0\1\2"})
     report = memory.index_folders([tree])
     assert (report.opened, report.unchanged, report.chunks, report.touched) == (0, 2, 0, False)
     assert report.skipped["no text in a known encoding"].count == 1
 
 
 def test_one_changed_file_is_the_only_one_read(memory: Memory, tree: Path) -> None:
-    write(tree, {f"{number}.txt": f"number {number}" for number in range(20)})
-    memory.index_folders([tree])
+    index(memory, tree, {f"{number}.txt": f"number {number}" for number in range(20)})
     before = items(memory)
-    write(tree, {"7.txt": "another number"})
-    report = memory.index_folders([tree])
+    report = index(memory, tree, {"7.txt": "another number"})
     assert (report.opened, report.changed, report.unchanged, report.chunks) == (1, 1, 19, 1)
     after = items(memory)
     assert after["7.txt", 0].text == "another number"
@@ -72,21 +76,8 @@ def test_one_changed_file_is_the_only_one_read(memory: Memory, tree: Path) -> No
     }
 
 
-def test_a_new_paragraph_at_the_top_keeps_the_items_below(memory: Memory, tree: Path) -> None:
-    text = "".join(f"## Part {number}\n\n{'word ' * 100}\n\n" for number in range(6))
-    write(tree, {"long.md": text})
-    memory.index_folders([tree])
-    before = {item.text: item.id for item in items(memory).values()}
-    write(tree, {"long.md": "## New\n\n" + "fresh " * 100 + "\n\n" + text})
-    memory.index_folders([tree])
-    after = {item.text: (item.id, item.chunk_index) for item in items(memory).values()}
-    assert all(after[text][0] == id for text, id in before.items())
-    assert sorted(number or 0 for _, number in after.values()) == list(range(7))
-
-
 def test_deleted_files_are_removed_and_moved_files_keep_their_items(memory: Memory, tree: Path) -> None:
-    write(tree, {"old/bees.md": LONG, "wasps.txt": "wasps"})
-    memory.index_folders([tree])
+    index(memory, tree, {"old/bees.md": LONG, "wasps.txt": "wasps"})
     before = {number: item.id for (name, number), item in items(memory).items() if name == "bees.md"}
     (tree / "new").mkdir()
     (tree / "old/bees.md").rename(tree / "new/honey bees.md")
@@ -100,17 +91,14 @@ def test_deleted_files_are_removed_and_moved_files_keep_their_items(memory: Memo
 
 
 def test_a_copy_is_not_a_move(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "same"})
-    memory.index_folders([tree])
-    write(tree, {"b.txt": "same"})
-    report = memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "same"})
+    report = index(memory, tree, {"b.txt": "same"})
     assert (report.new, report.moved, report.removed) == (1, 0, 0)
     assert names(memory) == {"a.txt", "b.txt"}
 
 
 def test_verify_finds_a_change_with_equal_size_and_time(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "bees", "b.txt": "same"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "bees", "b.txt": "same"})
     known = (tree / "a.txt").stat()
     write(tree, {"a.txt": "wasp"})
     os.utime(tree / "a.txt", ns=(known.st_atime_ns, known.st_mtime_ns))
@@ -121,8 +109,7 @@ def test_verify_finds_a_change_with_equal_size_and_time(memory: Memory, tree: Pa
 
 
 def test_a_touched_file_is_read_but_not_stored_again(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "bees"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "bees"})
     before = items(memory)
     os.utime(tree / "a.txt", (1, 1))
     report = memory.index_folders([tree])
@@ -132,8 +119,7 @@ def test_a_touched_file_is_read_but_not_stored_again(memory: Memory, tree: Path)
 
 
 def test_forgotten_items_are_restored_by_the_next_run(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "bees", "b.txt": "wasps"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "bees", "b.txt": "wasps"})
     memory.forget_matching(Filters(path="**/a.txt"))
     assert memory.index_folders([tree]).new == 1
     assert names(memory) == {"a.txt", "b.txt"}
@@ -152,8 +138,7 @@ def test_folders_and_namespaces_are_independent(memory: Memory, tree: Path, tmp_
 
 
 def test_indexing_a_missing_folder_removes_nothing(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "bees"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "bees"})
     tree.rename(tree.with_name("away"))
     with pytest.raises(NotFound):
         memory.index_folders([tree])
@@ -187,8 +172,7 @@ def test_excluded_files_are_skipped_and_removed(memory: Memory, tree: Path) -> N
 
 
 def test_tags_of_a_run_are_added_to_its_files(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.md": "bees #hum", "b.txt": "wasps"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.md": "bees #hum", "b.txt": "wasps"})
     report = memory.index_folders([tree], tags=["work", "Bees"])
     assert report.changed == 2
     tagged = {name: sorted(item.tags) for (name, _), item in items(memory).items()}
@@ -200,8 +184,7 @@ def test_tags_of_a_run_are_added_to_its_files(memory: Memory, tree: Path) -> Non
 
 def test_items_of_an_unreadable_folder_are_kept(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulates the refusal of the system, because permissions do not stop root."""
-    write(tree, {"in/a.txt": "bees", "b.txt": "wasps"})
-    memory.index_folders([tree])
+    index(memory, tree, {"in/a.txt": "bees", "b.txt": "wasps"})
     real = walking.Folder.folder
 
     def refused(self: walking.Folder, name: str) -> walking.Folder:
@@ -225,8 +208,11 @@ def test_large_empty_and_binary_files_are_skipped_and_named(
     memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_file_size(monkeypatch, 1000)
-    write(tree, {"large.txt": "x" * 1001, "fits.txt": "x" * 1000, "none.txt": "", "blank.txt": " \n ", "a.png": "x"})
-    report = memory.index_folders([tree])
+    report = index(
+        memory,
+        tree,
+        {"large.txt": "x" * 1001, "fits.txt": "x" * 1000, "none.txt": "", "blank.txt": " \n ", "a.png": "x"},
+    )
     assert names(memory) == {"fits.txt"}
     reasons = {reason: few.count for reason, few in report.skipped.items()}
     assert reasons == {walking.LARGE: 1, walking.EMPTY: 1, "only white space": 1, walking.BINARY_NAME: 1}
@@ -234,8 +220,7 @@ def test_large_empty_and_binary_files_are_skipped_and_named(
 
 
 def test_a_file_that_grew_too_large_is_removed(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tree, {"a.txt": "bees"})
-    memory.index_folders([tree])
+    index(memory, tree, {"a.txt": "bees"})
     limit_file_size(monkeypatch, 3)
     assert memory.index_folders([tree]).removed == 1
     assert names(memory) == set()
@@ -268,10 +253,8 @@ def test_an_interrupted_run_keeps_its_progress(memory: Memory, tree: Path) -> No
 
 @pytest.mark.spec("B12")
 def test_neighbours_of_a_chunk(memory: Memory, tree: Path) -> None:
-    write(tree, {"long.txt": LONG})
-    memory.index_folders([tree])
-    found = items(memory)
-    third = found["long.txt", 2]
+    index(memory, tree, {"long.txt": LONG})
+    third = items(memory)["long.txt", 2]
     assert [item.chunk_index for item in memory.around(third.id)] == [1, 2, 3]
     assert [item.chunk_index for item in memory.around(third.id, 2, 0)] == [0, 1, 2]
     alone = memory.add("no file")
@@ -302,8 +285,7 @@ def test_a_file_that_grows_while_it_is_read_is_skipped(
     limit_file_size(monkeypatch, 4)
     found = walking.walk(walking.Target(tree.resolve()))
     monkeypatch.setattr(walking, "walk", lambda *_: found)
-    write(tree, {"a.txt": "bees and wasps"})
-    report = memory.index_folders([tree])
+    report = index(memory, tree, {"a.txt": "bees and wasps"})
     assert report.skipped[walking.LARGE].count == 1
     assert names(memory) == set()
 
@@ -335,3 +317,152 @@ def test_the_folder_of_a_store_is_not_indexed(tree: Path) -> None:
         assert report.skipped[walking.STORE].examples == [f"{tree.as_posix()}/store/"]
         assert memory.index_folders([tree]).opened == 0
         assert names(memory) == {"a.txt"}
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def named_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
+    monkeypatch.setenv("FOURFOLD_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def fourfold(named_store: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*arguments: str | Path, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        assert left.value.code == code, said.err
+        return said.out
+
+    return run
+
+
+def test_index_reports_changes_and_skipped_files(fourfold: Any, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "b.png": "x", "\x1b[31mc.png": "x"})
+    said = fourfold("index", tree)
+    assert said.splitlines()[0] == "1 file: 1 new, 0 changed, 0 moved, 0 removed, 0 unchanged; 1 chunks stored"
+    assert "  skipped 2: binary, by its name (" in said
+    assert "\x1b" not in said
+    (tree / "a.md").unlink()
+    again = json.loads(fourfold("index", tree, "--verify", "--json"))
+    assert {name: count for name, count in again.items() if isinstance(count, int) and count} == {"removed": 1}
+    assert again["skipped"]["binary, by its name"]["count"] == 2
+    assert (again["status"], len(again)) == ("success", 11)
+
+
+def test_a_missing_folder_is_a_request_error(fourfold: Any, tree: Path) -> None:
+    assert json.loads(fourfold("index", tree / "nowhere", "--json", code=1))["status"] == "error"
+
+
+@pytest.mark.spec("B12")
+def test_neighbours_on_the_command_line(fourfold: Any, tree: Path) -> None:
+    write(tree, {"long.txt": "\n\n".join(f"Part {number}. " + "word " * 200 for number in range(4))})
+    fourfold("index", tree)
+    found = json.loads(fourfold("search", "Part 2", "--only", "keyword", "--json"))["results"]
+    third = next(result["id"] for result in found if result["chunk_index"] == 2)
+    around = json.loads(fourfold("get", third, "--around", "1", "--json"))["items"]
+    assert [item["chunk_index"] for item in around] == [1, 2, 3]
+
+
+@pytest.fixture
+def watching(named_store: Path, tree: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "fourfold", "index", str(tree), "--watch", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent differently there")
+def test_watch_follows_changes_until_it_is_interrupted(watching: Any, fourfold: Any, tree: Path) -> None:
+    assert json.loads(watching.stdout.readline())["new"] == 0
+    write(tree, {"a.md": "bees"})
+    assert json.loads(watching.stdout.readline())["new"] == 1
+    (tree / "a.md").rename(tree / "b.md")
+    assert json.loads(watching.stdout.readline())["moved"] == 1
+    (tree / "b.md").unlink()
+    assert json.loads(watching.stdout.readline())["removed"] == 1
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(timeout=30) == 130
+    assert json.loads(fourfold("index", tree, "--json"))["files"] == 0
+
+
+# ---------------------------------------------------------------- kills
+
+
+KILLS = 50
+
+CHILD = """
+import sys
+from fourfold.memory import Memory
+def main():
+    memory = Memory.open(sys.argv[1], embedder="none", background=False)
+    print("begins", flush=True)
+    memory.index_folders([sys.argv[2]])
+    print("ends", flush=True)
+    memory.close()
+main()
+"""
+
+
+def grow(tree: Path, generator: random.Random) -> None:
+    """Notes that name and link to each other, code, and a few files that cannot be read."""
+    words = [f"word{number}" for number in range(300)]
+    for number in range(300):
+        body = "\n\n".join(" ".join(generator.choices(words, k=60)) for _ in range(generator.randrange(1, 12)))
+        linked = f"[[Note {generator.randrange(300)}]] and Note {generator.randrange(300)}"
+        write(tree, {f"{number % 7}/Note {number}.md": f"# Note {number}\n\n{linked}\n\n## Part {number}\n\n{body}"})
+    write(tree, {f"code/m{number}.py": f"def f{number}():\n    return {number}\n" for number in range(40)})
+    write(tree, {f"{number}.dat2": b"\0" * 10 for number in range(5)})
+    for path in tree.rglob("*"):
+        if path.is_file():
+            os.utime(path, (1_700_000_000, 1_700_000_000.5))
+
+
+def run_until(store: Path, tree: Path, seconds: float | None) -> bool:
+    """Whether the run finished before it was killed."""
+    process = subprocess.Popen([sys.executable, "-c", CHILD, str(store), str(tree)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begins\n"
+    if seconds is not None:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+    said, _ = process.communicate()
+    return "ends" in said
+
+
+def exported(store: Path, target: Path) -> str:
+    with Memory.open(store, embedder="none", background=False) as memory:
+        memory.index()
+        assert memory.check() == []
+        memory.export(target)
+    return target.read_text("utf-8")
+
+
+@pytest.mark.soak
+@pytest.mark.spec("S3.1")
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_killed_run_can_be_continued_to_the_same_store(tmp_path: Path) -> None:
+    generator = random.Random(6)
+    tree = tmp_path / "tree"
+    grow(tree, generator)
+    started = time.monotonic()
+    assert run_until(tmp_path / "whole", tree, None)
+    length = time.monotonic() - started
+    whole = exported(tmp_path / "whole", tmp_path / "whole.jsonl")
+    kills, stores, amid = 0, 0, 0
+    while kills < KILLS:
+        store = tmp_path / f"store-{stores}"
+        stores += 1
+        for _ in range(5):
+            kills += 1
+            if run_until(store, tree, generator.uniform(0, length / 2)):
+                break
+            amid += 1
+        assert run_until(store, tree, None)
+        assert exported(store, tmp_path / "again.jsonl") == whole
+    print(f"{kills} kills, {amid} amid a run, {stores} stores: each as that of a run that nothing disturbed")  # noqa: T201
+    assert amid > KILLS / 2

@@ -1,4 +1,4 @@
-"""Nothing outside the root is read, and nothing blocks a run, whatever a folder contains."""
+"""Nothing outside the root is read, nothing blocks a run, and what is to be ignored is ignored."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from files_support import items, write
+from files_support import index, items, names, write
+from hypothesis import given
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
+from fourfold import Memory
 from fourfold.errors import InvalidArgument, NotFound
 from fourfold.ingest import sync, walk
+from fourfold.ingest.ignore import Rules
 from fourfold.ingest.walk import Folder, NotRegular, RootFolder
-from fourfold.memory import Memory
 
-pytestmark = [
-    pytest.mark.spec("S3.1"),
-    pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and links are made as POSIX has them"),
-]
+pytestmark = pytest.mark.spec("S3.1")
+
+
+# ---------------------------------------------------------------- paths and links
 
 
 @pytest.fixture
@@ -29,10 +33,56 @@ def memory() -> Iterator[Memory]:
         yield opened
 
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and links are made as POSIX has them")
 SECRET = "the canary sings"
 Trick = Callable[[Path, Path], object]
 """Functions that put something into a tree (first) next to a folder (second) with a secret."""
 
+
+def _bomb() -> str:
+    steps = [
+        f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in zip("abcdefg", "bcdefgh", strict=True)
+    ]
+    return "\n".join(["---", "a: &a [x, x]", *steps, "---", "text"])
+
+
+WRITTEN: dict[str, dict[str, str | bytes]] = {
+    "name of 255 bytes": {"n" * 251 + ".txt": "x"},
+    "name of 255 bytes of UTF-8": {"ä" * 125 + "a.txt": "x"},
+    "path of more than 1024 bytes": {"/".join(["d" * 200] * 6) + "/a.txt": "x"},
+    "name with a line break": {"a\nb.txt": "x"},
+    "name with terminal sequences": {"\x1b[31mred\x1b]0;t\x07.txt": "x"},
+    "name that reads backwards": {"\u202etxt.exe.txt": "x"},
+    "name of dots": {"...txt": "x", "..a.txt": "x"},
+    "name with backslashes": {"..\\..\\outside\\secret.txt": "x"},
+    "name that looks like a drive": {"C:": "x"},
+    "name that looks like a device": {"CON": "x", "nul.txt": "x"},
+    "name that looks like an option": {"--help": "x", "-rf": "x"},
+    "name with percent signs": {"%2e%2e%2foutside%2fsecret.txt": "x"},
+    "name with glob characters": {"[a-z]*?.txt": "x"},
+    "name of spaces": {" ": "x", " a.txt ": "x"},
+    "folder that is no UTF-8": {os.fsdecode(b"\xff\xfe") + "/a.txt": "x"},
+    "two spellings of one name": {"e\u0301.txt": "x", "\u00e9.txt": "y"},
+    "a name and its escaped form": {os.fsdecode(b"\xe9.txt"): "x", "\\xe9.txt": "y"},
+    "names that differ in case": {"a.txt": "x", "A.TXT": "y"},
+    "rules that point outside": {".gitignore": "../outside/*\n/../..\n!../outside/\n"},
+    "rules without end": {".gitignore": "*a" * 300 + "\n" + "*a" * 9 + "b\n", "a" * 200 + ".txt": "x"},
+    "rules that are no text": {".gitignore": os.urandom(2000)},
+    "link in Markdown": {"a.md": "![[../outside/secret.txt]] [x](../outside/secret.txt)"},
+    "include in HTML": {
+        "a.html": "<iframe src='file:../outside/secret.txt'></iframe><object data='../outside/secret.txt'>"
+    },
+    "front matter that is a bomb": {"a.md": _bomb()},
+    "coding that is no encoding": {"a.py": b"# coding: zip\n\xff\xff"},
+    "coding that runs on": {"a.py": b"# coding: idna\n\xff" + b"x" * 1000},
+    "charset that is a codec": {"a.html": b"<meta charset=rot13>\xff"},
+    "many brackets": {"a.py": "(" * 50_000, "a.json": "[" * 100_000},
+    "many links": {"a.md": "[" * 50_000 + "](" * 50_000},
+    "many headings": {"a.md": "# x\n" * 5_000},
+    "deeply nested HTML": {"a.html": "<div>" * 50_000 + "x"},
+    "folders within folders": {"d/" * 150 + "a.txt": "x"},
+    "one long line": {"a.txt": "x" * 600_000},
+}
 TRICKS: dict[str, Trick] = {
     "link to a file outside": lambda tree, out: (tree / "a.txt").symlink_to(out / "secret.txt"),
     "relative link to a file outside": lambda tree, out: (tree / "a.txt").symlink_to("../outside/secret.txt"),
@@ -58,52 +108,14 @@ TRICKS: dict[str, Trick] = {
     "socket": lambda tree, out: _socket(tree),
     "folder named like a file": lambda tree, out: (tree / "a.txt").mkdir(),
     "folder named like a rule file": lambda tree, out: (tree / ".gitignore").mkdir(),
-    "name of 255 bytes": lambda tree, out: write(tree, {"n" * 251 + ".txt": "x"}),
-    "name of 255 bytes of UTF-8": lambda tree, out: write(tree, {"ä" * 125 + "a.txt": "x"}),
-    "path of more than 1024 bytes": lambda tree, out: write(tree, {"/".join(["d" * 200] * 6) + "/a.txt": "x"}),
-    "name with a line break": lambda tree, out: write(tree, {"a\nb.txt": "x"}),
-    "name with terminal sequences": lambda tree, out: write(tree, {"\x1b[31mred\x1b]0;t\x07.txt": "x"}),
-    "name that reads backwards": lambda tree, out: write(tree, {"\u202etxt.exe.txt": "x"}),
-    "name of dots": lambda tree, out: write(tree, {"...txt": "x", "..a.txt": "x"}),
-    "name with backslashes": lambda tree, out: write(tree, {"..\\..\\outside\\secret.txt": "x"}),
-    "name that looks like a drive": lambda tree, out: write(tree, {"C:": "x"}),
-    "name that looks like a device": lambda tree, out: write(tree, {"CON": "x", "nul.txt": "x"}),
-    "name that looks like an option": lambda tree, out: write(tree, {"--help": "x", "-rf": "x"}),
-    "name with percent signs": lambda tree, out: write(tree, {"%2e%2e%2foutside%2fsecret.txt": "x"}),
-    "name with glob characters": lambda tree, out: write(tree, {"[a-z]*?.txt": "x"}),
-    "name of spaces": lambda tree, out: write(tree, {" ": "x", " a.txt ": "x"}),
     "name that is no UTF-8": lambda tree, out: (tree / os.fsdecode(b"caf\xe9.txt")).write_text("x"),
-    "folder that is no UTF-8": lambda tree, out: write(tree, {os.fsdecode(b"\xff\xfe") + "/a.txt": "x"}),
-    "two spellings of one name": lambda tree, out: write(tree, {"e\u0301.txt": "x", "\u00e9.txt": "y"}),
-    "a name and its escaped form": lambda tree, out: write(tree, {os.fsdecode(b"\xe9.txt"): "x", "\\xe9.txt": "y"}),
-    "names that differ in case": lambda tree, out: write(tree, {"a.txt": "x", "A.TXT": "y"}),
-    "rules that point outside": lambda tree, out: write(tree, {".gitignore": "../outside/*\n/../..\n!../outside/\n"}),
-    "rules without end": lambda tree, out: write(
-        tree, {".gitignore": "*a" * 300 + "\n" + "*a" * 9 + "b\n", "a" * 200 + ".txt": "x"}
-    ),
-    "rules that are no text": lambda tree, out: write(tree, {".gitignore": os.urandom(2000)}),
-    "link in Markdown": lambda tree, out: write(
-        tree, {"a.md": "![[../outside/secret.txt]] [x](../outside/secret.txt)"}
-    ),
-    "include in HTML": lambda tree, out: write(
-        tree, {"a.html": "<iframe src='file:../outside/secret.txt'></iframe><object data='../outside/secret.txt'>"}
-    ),
     "entity in XML": lambda tree, out: write(
         tree, {"a.xml": f'<!DOCTYPE x [<!ENTITY e SYSTEM "file://{out}/secret.txt">]><x>&e;</x>'}
     ),
     "front matter with tags of Python": lambda tree, out: write(
         tree, {"a.md": f"---\nx: !!python/object/apply:os.system ['cp {out}/secret.txt {tree}/copied.txt']\n---\nx"}
     ),
-    "front matter that is a bomb": lambda tree, out: write(tree, {"a.md": _bomb()}),
-    "coding that is no encoding": lambda tree, out: write(tree, {"a.py": b"# coding: zip\n\xff\xff"}),
-    "coding that runs on": lambda tree, out: write(tree, {"a.py": b"# coding: idna\n\xff" + b"x" * 1000}),
-    "charset that is a codec": lambda tree, out: write(tree, {"a.html": b"<meta charset=rot13>\xff"}),
-    "many brackets": lambda tree, out: write(tree, {"a.py": "(" * 50_000, "a.json": "[" * 100_000}),
-    "many links": lambda tree, out: write(tree, {"a.md": "[" * 50_000 + "](" * 50_000}),
-    "many headings": lambda tree, out: write(tree, {"a.md": "# x\n" * 5_000}),
-    "deeply nested HTML": lambda tree, out: write(tree, {"a.html": "<div>" * 50_000 + "x"}),
-    "folders within folders": lambda tree, out: write(tree, {"d/" * 150 + "a.txt": "x"}),
-    "one long line": lambda tree, out: write(tree, {"a.txt": "x" * 600_000}),
+    **{name: lambda tree, out, files=files: write(tree, files) for name, files in WRITTEN.items()},
 }
 
 
@@ -123,21 +135,12 @@ def _socket(tree: Path) -> None:
         os.chdir(here)
 
 
-def _bomb() -> str:
-    steps = [
-        f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in zip("abcdefg", "bcdefgh", strict=True)
-    ]
-    return "\n".join(["---", "a: &a [x, x]", *steps, "---", "text"])
-
-
-def test_at_least_sixty_tricks_are_tested() -> None:
-    assert len(TRICKS) >= 60
-
-
+@posix
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_trick_neither_reads_outside_the_root_nor_blocks(
     memory: Memory, tree: Path, tmp_path: Path, trick: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert len(TRICKS) >= 60
     outside = tmp_path / "outside"
     write(outside, {"secret.txt": SECRET})
     write(tree, {"fine.txt": "all is well"})
@@ -163,12 +166,14 @@ def test_a_trick_neither_reads_outside_the_root_nor_blocks(
     assert report.files >= 1
 
 
+@posix
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "tree/../nowhere", "a\0b"])
 def test_invalid_roots_are_rejected(memory: Memory, name: str) -> None:
     with pytest.raises((NotFound, InvalidArgument)):
         memory.index_folders([name])
 
 
+@posix
 def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     write(outside, {"a.txt": SECRET})
@@ -183,6 +188,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
     opener.close()
 
 
+@posix
 def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path, tmp_path: Path) -> None:
     write(tmp_path / "outside", {"a.txt": SECRET})
     write(tree, {"a.txt": "mine", "b.txt": "mine", "c.txt": "mine"})
@@ -201,6 +207,7 @@ def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path
     opener.close()
 
 
+@posix
 @pytest.mark.parametrize("place", ["../outside/a.txt", "in/../../outside/a.txt", "/etc/passwd"])
 def test_paths_from_a_walk_never_leave_the_root(tree: Path, place: str) -> None:
     """A walk never returns a path with `..` or a leading slash, so none is ever opened."""
@@ -208,6 +215,7 @@ def test_paths_from_a_walk_never_leave_the_root(tree: Path, place: str) -> None:
     assert place not in {entry.place for entry in walk.walk(walk.Target(tree.resolve())).entries()}
 
 
+@posix
 def test_without_descriptors_a_link_is_detected(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code for Windows, as far as it runs here."""
     monkeypatch.setattr(walk, "_BY_DESCRIPTOR", False)
@@ -227,21 +235,125 @@ def test_without_descriptors_a_link_is_detected(tree: Path, tmp_path: Path, monk
             assert os.read(descriptor, 10) == b"x"
 
 
+@posix
 def test_deep_and_long_paths_are_skipped_and_named(tree: Path) -> None:
     write(tree, {"d/" * 150 + "a.txt": "x", "/".join(["e" * 200] * 6) + "/a.txt": "x"})
     reasons = [reason for reason, _ in walk.walk(walk.Target(tree.resolve())).skipped]
     assert sorted(reasons) == sorted([walk.DEEP, walk.LONG])
 
 
+@posix
 def test_file_names_in_any_spelling_are_read(memory: Memory, tree: Path) -> None:
     odd = {
-        os.fsdecode(b"caf\xe9.txt"): "one",
-        f"{os.fsdecode(b'dir-xe9')}/a.txt": "two",
-        f"{os.fsdecode(bytes([255, 254]))}/a.txt": "three",
-        "e\u0301/e\u0301.txt": "four",
-        "\u00e4/b.txt": "five",
-    }
-    write(tree, odd)
-    report = memory.index_folders([tree])
+        os.fsdecode(b"caf\xe9.txt"): "one", f"{os.fsdecode(b'dir-xe9')}/a.txt": "two",
+        f"{os.fsdecode(bytes([255, 254]))}/a.txt": "three", "e\u0301/e\u0301.txt": "four", "\u00e4/b.txt": "five",
+    }  # fmt: skip
+    report = index(memory, tree, odd)
     assert (report.new, report.skipped) == (len(odd), {})
     assert sorted(item.text for item in memory.list()) == sorted(odd.values())
+
+
+# ---------------------------------------------------------------- rules of .gitignore, compared with pathspec
+
+
+LINES = [
+    "*.log", "/top.txt", "build/", "/build/", "docs/*.txt", "docs/**/x.txt", "**/deep", "**", "*", "foo*bar",
+    "# comment", "", "   ", "\\#hash", "\\!bang", "!keep.log", "[ab].txt", "[!ab].txt", "[^ab].txt", "file?.txt",
+    "trailing   ", "kept\\ ", "a/b", "a/b/", "**/a/b", "a/**/b", "x**y", "\\*.txt", "*.t[xy]t", "/", "//", "a//b",
+]  # fmt: skip
+PATHS = [
+    "x.log", "d/x.log", "top.txt", "d/top.txt", "build/", "d/build/", "build", "docs/a.txt", "docs/d/a.txt",
+    "docs/x.txt", "docs/a/b/x.txt", "deep", "q/deep/", "a/", "a/b", "a/b/", "a/c/d.txt", "d/a/b", "foobar", "foo1bar",
+    "#hash", "!bang", "keep.log", "a.txt", "c.txt", "file1.txt", "file10.txt", "trailing", "kept ", "kept", "xy", "x1y",
+    "*.txt", "z.tyt", "a/c/b", "a/c/d/b",
+]  # fmt: skip
+
+
+def judged(line: str, path: str) -> bool:
+    """Matches of pathspec, which also include files in matching folders; a walk never enters these."""
+    whole = path.rstrip("/").split("/")
+    spec = GitIgnoreSpec.from_lines([line])
+    above = any(spec.match_file("/".join(whole[:depth]) + "/") for depth in range(1, len(whole)))
+    return bool(spec.match_file(path)) and not above
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_rule_matches_like_git(line: str) -> None:
+    whole = [path for path in PATHS if not _inside(line, path)]
+    assert {path for path in whole if Rules([line]).ignores(path)} == {path for path in whole if judged(line, path)}
+
+
+def _inside(line: str, path: str) -> bool:
+    spec = GitIgnoreSpec.from_lines([line])
+    parts = path.rstrip("/").split("/")
+    return any(spec.match_file("/".join(parts[:depth]) + "/") for depth in range(1, len(parts)))
+
+
+def test_a_rule_for_the_content_of_a_folder_does_not_match_the_folder() -> None:
+    """So that a rule can make an exception below it, as in git; pathspec also matches the folder."""
+    rules = Rules(["a/**", "!a/keep.txt"])
+    assert [rules.ignores(path) for path in ("a/", "a/x", "a/b/", "a/keep.txt", "b/a/x")] == [
+        None, True, True, False, None,
+    ]  # fmt: skip
+    assert Rules(["!", "/", "#x"]).ignores("!") is None
+
+
+PIECES = st.sampled_from(["a", "b", "ab", "*", "**", "?", "/", ".txt", "[ab]", "[!a]"])
+PLACES = st.lists(st.sampled_from(["a", "b", "ab", "a.txt", "b.txt", "aab"]), min_size=1, max_size=4)
+
+
+@given(st.lists(PIECES, min_size=1, max_size=5).map("".join), PLACES.map("/".join), st.booleans())
+def test_random_rules_match_like_git(line: str, path: str, folder: bool) -> None:
+    path = f"{path}/" if folder else path
+    if "[!a]" in line and "/" in path:
+        return  # to pathspec a slash is a character that is not an a; not to git, nor to us
+    if "//" not in line and not line.endswith("/**") and "***" not in line and not _inside(line, path):
+        assert bool(Rules([line]).ignores(path)) == judged(line, path)
+
+
+def test_the_last_matching_rule_wins() -> None:
+    rules = Rules(["*.txt", "!keep*.txt", "keep2.txt", "!other"])
+    assert [rules.ignores(name) for name in ("a.txt", "keep1.txt", "keep2.txt", "other", "b.md")] == [
+        True, False, True, False, None,
+    ]  # fmt: skip
+
+
+@given(st.text(max_size=40), st.text(alphabet="ab/.*\\[]!é", min_size=1, max_size=20))
+def test_any_line_can_be_parsed_as_a_rule(line: str, path: str) -> None:
+    Rules([line]).ignores(path)
+
+
+def test_ignored_files_and_folders_are_skipped(memory: Memory, tree: Path) -> None:
+    report = index(
+        memory,
+        tree,
+        {
+            ".gitignore": "*.log\nbuild/\n",
+            ".fourfoldignore": "!kept.log\n/private/\n!.github/\n",
+            "a.txt": "x",
+            "a.log": "x",
+            "kept.log": "x",
+            "build/out.txt": "x",
+            "private/p.txt": "x",
+            "sub/private/q.txt": "x",
+            "sub/.gitignore": "!b.log\n*.tmp\n",
+            "sub/b.log": "x",
+            "sub/c.tmp": "x",
+            "c.tmp": "x",
+            ".hidden/h.txt": "x",
+            ".github/g.txt": "x",
+            "node_modules/m.txt": "x",
+            "code.min.js": "x",
+        },
+    )
+    assert names(memory) == {"a.txt", "kept.log", "q.txt", "b.log", "c.tmp", "g.txt"}
+    assert report.skipped["ignored by rules or by default"].count >= 8
+
+
+def test_a_new_rule_removes_its_files_and_removing_it_restores_them(memory: Memory, tree: Path) -> None:
+    index(memory, tree, {"a.txt": "x", "b.md": "x"})
+    write(tree, {".fourfoldignore": "*.txt"})
+    assert memory.index_folders([tree]).removed == 1
+    assert names(memory) == {"b.md"}
+    (tree / ".fourfoldignore").unlink()
+    assert memory.index_folders([tree]).new == 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from fourfold.ingest.sync import IndexReport
 from fourfold.memory import Memory
 from fourfold.model import Item
 
@@ -15,6 +17,12 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def index(memory: Memory, tree: Path, files: Mapping[str, str | bytes], **options: Any) -> IndexReport:
+    """Writes the files and indexes their folder."""
+    write(tree, files)
+    return memory.index_folders([tree], **options)
 
 
 def items(memory: Memory) -> dict[tuple[str, int], Item]:
