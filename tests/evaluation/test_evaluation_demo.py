@@ -22,12 +22,9 @@ pytestmark = pytest.mark.spec("S5.7")
 
 CATEGORIES = {"exact", "paraphrase", "german", "mixed", "tag", "relational", "temporal", "typo", "unanswerable"}
 VARIANTS = [
-    Variant("auto"),
-    Variant("memories", {"preset": "memories"}),
-    Variant("insights", {"preset": "insights"}),
-    Variant("keyword", {"only": ("keyword",)}),
-    Variant("semantic", {"only": ("semantic",)}),
-]
+    Variant("auto"), Variant("memories", {"preset": "memories"}), Variant("insights", {"preset": "insights"}),
+    Variant("keyword", {"only": ("keyword",)}), Variant("semantic", {"only": ("semantic",)}),
+]  # fmt: skip
 
 
 def demo() -> Collection:

@@ -37,19 +37,11 @@ from oracle import Oracle
 Target = Callable[[bytes], None]
 
 SUFFIXES = {
-    "markdown": ("md",),
-    "html": ("html",),
-    "python": ("py",),
-    "code": ("c", "cpp", "go", "java", "js", "rs", "ts", "tsx"),
-    "text": ("txt",),
-    "rst": ("rst",),
-    "notebook": ("ipynb",),
-    "table": ("csv", "tsv"),
-    "chat": ("jsonl",),
-    "pdf": ("pdf",),
-    "docx": ("docx",),
+    "markdown": ("md",), "html": ("html",), "python": ("py",),
+    "code": ("c", "cpp", "go", "java", "js", "rs", "ts", "tsx"), "text": ("txt",), "rst": ("rst",),
+    "notebook": ("ipynb",), "table": ("csv", "tsv"), "chat": ("jsonl",), "pdf": ("pdf",), "docx": ("docx",),
     "epub": ("epub",),
-}
+}  # fmt: skip
 """Formats of files; where there are several suffixes, the first byte chooses one."""
 
 
@@ -173,12 +165,9 @@ def import_lines(data: bytes) -> None:
 
 
 FOREIGN = {
-    "mem0": "json",
-    "basic-memory": "md",
-    "mcp-memory-service": "json",
-    "langchain-jsonl": "jsonl",
+    "mem0": "json", "basic-memory": "md", "mcp-memory-service": "json", "langchain-jsonl": "jsonl",
     "claude-export": "json",
-}
+}  # fmt: skip
 
 
 def import_foreign(data: bytes) -> None:
@@ -228,19 +217,11 @@ async def _post(app: Any, data: bytes) -> tuple[int, bytes]:
     """Status and body of the answer to a request with this body."""
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", "host": "localhost"}
     scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": PATH,
-        "raw_path": PATH.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        "client": ("127.0.0.1", 1),
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": PATH, "raw_path": PATH.encode(), "query_string": b"", "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
-    }
+    }  # fmt: skip
     answered, statuses, parts = asyncio.Event(), list[int](), list[bytes]()
     bodies = iter([{"type": "http.request", "body": data, "more_body": False}])
 
@@ -263,12 +244,7 @@ async def _post(app: Any, data: bytes) -> tuple[int, bytes]:
 
 
 TARGETS: dict[str, Target] = {
-    **{name: partial(read_file, suffixes) for name, suffixes in SUFFIXES.items()},
-    "ignore": read_ignore_rules,
-    "query": search,
-    "filter": read_filter,
-    "config": read_settings,
-    "import": import_lines,
-    "foreign": import_foreign,
+    **{name: partial(read_file, suffixes) for name, suffixes in SUFFIXES.items()}, "ignore": read_ignore_rules,
+    "query": search, "filter": read_filter, "config": read_settings, "import": import_lines, "foreign": import_foreign,
     "http": post,
-}
+}  # fmt: skip

@@ -51,13 +51,10 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def place(name: str, chroma: Path) -> Path:
     fixtures = {
-        "mem0": FIXTURES / "mem0.json",
-        "basic-memory": FIXTURES / "basic-memory",
-        "mcp-memory-service": FIXTURES / "mcp-memory-service.json",
-        "chroma": chroma,
-        "langchain-jsonl": FIXTURES / "langchain.jsonl",
-        "claude-export": FIXTURES / "claude",
-    }
+        "mem0": FIXTURES / "mem0.json", "basic-memory": FIXTURES / "basic-memory",
+        "mcp-memory-service": FIXTURES / "mcp-memory-service.json", "chroma": chroma,
+        "langchain-jsonl": FIXTURES / "langchain.jsonl", "claude-export": FIXTURES / "claude",
+    }  # fmt: skip
     return fixtures[name]
 
 
@@ -272,65 +269,37 @@ def damaged(tmp_path: Path, name: str, old: str, new: str) -> Path:
     return Path(file)
 
 
+DAMAGES = {
+    ("mem0", "mem0.json"): [
+        ('"role": "assistant"', '"role": assistant', r"mem0.json:25: not JSON"),
+        ('"memory": "Noted', '"forgot": "Noted', r"mem0.json:15: 'memory' is missing"),
+        ('"results"', '"other"', r"mem0.json:1: the key 'results' is missing"),
+        ('"created_at": "20', '"created_at": "yesterday 20', r"mem0.json:3: 'created_at' is"),
+    ],
+    ("mcp-memory-service", "mcp-memory-service.json"): [
+        ('"tags": [', '"tags": [7,', r"json:18: 'tags' is not a list"),
+        ('"total_memories": 3', '"total_memories": 4', r"json:1: 3 mem"),
+    ],
+    ("langchain-jsonl", "langchain.jsonl"): [
+        ('"lc": 1', '"lc": 1,', r"langchain.jsonl:2: not JSON"),
+        ('"Document"], ', '"Prompt"], ', r"langchain.jsonl:2: a serialised object"),
+        ("page_content", "content", r"langchain.jsonl:1: 'page_content' is missing"),
+    ],
+    ("claude-export", "claude/conversations.json"): [
+        ('"uuid": "9c', '"id": "9c', r"conversations.json:48: 'uuid' is missing"),
+        ("]\n  },\n  {", "]\n  }\n  {", r"conversations.json:48: not JSON"),
+    ],
+    ("basic-memory", "basic-memory/projects/Kestrel.md"): [
+        ("title: Kestrel", "title: [", r"Kestrel.md:4: front matter"),
+        ("\n---\n", "\n", r"Kestrel.md:1: the front matter has no end"),
+    ],
+}
+"""By format and fixture: a text, what replaces it, and the message."""
+
+
 @pytest.mark.parametrize(
     ("format", "fixture", "old", "new", "message"),
-    [
-        ("mem0", "mem0.json", '"role": "assistant"', '"role": assistant', r"mem0.json:25: not JSON"),
-        ("mem0", "mem0.json", '"memory": "Noted', '"forgot": "Noted', r"mem0.json:15: 'memory' is missing"),
-        ("mem0", "mem0.json", '"results"', '"other"', r"mem0.json:1: the key 'results' is missing"),
-        ("mem0", "mem0.json", '"created_at": "20', '"created_at": "yesterday 20', r"mem0.json:3: 'created_at' is"),
-        ("mcp-memory-service", "mcp-memory-service.json", '"tags": [', '"tags": [7,', r"json:18: 'tags' is not a list"),
-        (
-            "mcp-memory-service",
-            "mcp-memory-service.json",
-            '"total_memories": 3',
-            '"total_memories": 4',
-            r"json:1: 3 mem",
-        ),
-        ("langchain-jsonl", "langchain.jsonl", '"lc": 1', '"lc": 1,', r"langchain.jsonl:2: not JSON"),
-        (
-            "langchain-jsonl",
-            "langchain.jsonl",
-            '"Document"], ',
-            '"Prompt"], ',
-            r"langchain.jsonl:2: a serialised object",
-        ),
-        (
-            "langchain-jsonl",
-            "langchain.jsonl",
-            "page_content",
-            "content",
-            r"langchain.jsonl:1: 'page_content' is missing",
-        ),
-        (
-            "claude-export",
-            "claude/conversations.json",
-            '"uuid": "9c',
-            '"id": "9c',
-            r"conversations.json:48: 'uuid' is missing",
-        ),
-        (
-            "claude-export",
-            "claude/conversations.json",
-            "]\n  },\n  {",
-            "]\n  }\n  {",
-            r"conversations.json:48: not JSON",
-        ),
-        (
-            "basic-memory",
-            "basic-memory/projects/Kestrel.md",
-            "title: Kestrel",
-            "title: [",
-            r"Kestrel.md:4: front matter",
-        ),
-        (
-            "basic-memory",
-            "basic-memory/projects/Kestrel.md",
-            "\n---\n",
-            "\n",
-            r"Kestrel.md:1: the front matter has no end",
-        ),
-    ],
+    [(*place, *damage) for place, damages in DAMAGES.items() for damage in damages],
 )
 def test_a_damaged_file_is_an_error_with_its_line_and_nothing_is_stored(
     memory: Memory, tmp_path: Path, format: str, fixture: str, old: str, new: str, message: str

@@ -1,11 +1,13 @@
-"""Postings find and score the same rows as the terms that they were made from: the same numbers, bit by bit."""
+"""Postings and rows score as the terms that they were made from do: the same numbers, bit by bit."""
 
 from __future__ import annotations
 
+import gc
 from ctypes import byref, c_int, c_int64, c_void_p
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -149,3 +151,18 @@ def test_files_are_merged_where_that_is_cheap() -> None:
         assert [span.first_row for span in spans] == [0, *(span.end_row for span in spans[:-1])]
         assert len(spans) <= 7
     assert written < 7 * 100_000
+
+
+# ---------------------------------------------------------------- lifetime
+
+
+def test_a_scorer_keeps_the_columns_of_an_index_that_was_replaced() -> None:
+    documents = append(Documents.empty(), [7], [3], [np.array([1, 2, 3], np.uint32)])
+    words = QueryColumns([1], [1.0], [0], [0, 1], [1.0])
+    scorer = Scorer.by_words((documents.part, Documents.empty().part), words, 1.0, 3.0, (1.2, 0.75, 50.0))
+    columns = [ref(documents.ids), ref(documents.terms), ref(documents.ends)]
+    del documents
+    gc.collect()
+    assert all(column() is not None for column in columns)
+    found = scorer.best(np.array([0]), np.empty(0, np.int64), 1)
+    assert found.ids.tolist() == [7]

@@ -13,14 +13,11 @@ from fourfold.embed.wordpiece import WordPiece
 
 TRAINING = Path(__file__).parents[2] / "training"
 SENTENCES = (
-    ("de", "the house is big", "das Haus ist groß"),
-    ("de", "the house is small", "das Haus ist klein"),
-    ("de", "the night train is late", "der Nachtzug ist verspätet"),
-    ("ru", "the house is big", "дом большой"),
-    ("ru", "the house is small", "дом маленький"),
-    ("el", "the sea is blue", "η θάλασσα είναι γαλάζια"),
+    ("de", "the house is big", "das Haus ist groß"), ("de", "the house is small", "das Haus ist klein"),
+    ("de", "the night train is late", "der Nachtzug ist verspätet"), ("ru", "the house is big", "дом большой"),
+    ("ru", "the house is small", "дом маленький"), ("el", "the sea is blue", "η θάλασσα είναι γαλάζια"),
     ("tr", "the tea is ready", "çay hazır, İstanbul'da"),
-)
+)  # fmt: skip
 
 
 @pytest.fixture
