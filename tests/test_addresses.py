@@ -24,17 +24,11 @@ PASSWORDS = [
     for left, right in ((SECRET, SECRET), (SECRET, ""), ("1", SECRET))
 ]
 PLACES = [
-    "postgresql://me:{}@127.0.0.1:1/db",
-    "postgres://me:{}@127.0.0.1:1/db?sslmode=disable",
-    "postgresql://me:{}@/db",
-    "postgresql://127.0.0.1:1/db?password={}",
-    "postgresql://127.0.0.1:1/db?passwd={}",
-    "postgresql://127.0.0.1:1/db?user=me&pwd={}&sslmode=disable",
-    "postgresql:me:{}@127.0.0.1:1/db",
-    "postgresql:/me:{}@127.0.0.1:1/db",
-    "mysql://me:{}@127.0.0.1:1/db",
-    "host=127.0.0.1 port=1 password={} dbname=db",
-]
+    "postgresql://me:{}@127.0.0.1:1/db", "postgres://me:{}@127.0.0.1:1/db?sslmode=disable", "postgresql://me:{}@/db",
+    "postgresql://127.0.0.1:1/db?password={}", "postgresql://127.0.0.1:1/db?passwd={}",
+    "postgresql://127.0.0.1:1/db?user=me&pwd={}&sslmode=disable", "postgresql:me:{}@127.0.0.1:1/db",
+    "postgresql:/me:{}@127.0.0.1:1/db", "mysql://me:{}@127.0.0.1:1/db", "host=127.0.0.1 port=1 password={} dbname=db",
+]  # fmt: skip
 HOSTILE = [
     *(PLACES[0].format(password) for password in PASSWORDS),
     *(place.format(f"{SECRET}{special}{SECRET}") for place in PLACES for special in ("", "%", "/", "#", "@", "?", "[")),

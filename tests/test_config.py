@@ -67,32 +67,19 @@ def test_every_value_says_where_it_came_from(tmp_path: Path) -> None:
     assert set(origins) == set(SETTINGS)
 
 
+TEXTS = {
+    "time": "filter", "secrets": "refuse", "time_zone": "Europe/Berlin", "preset": "wiki", "links": "off",
+    "store": "folder", "log_level": "info", "log_format": "json", "rerank": "auto", "http_tokens": "a:0123456789abcdef",
+    "http_requests_per_minute": "2", "openai_dimensions": "2", "openai_timeout": "2", "retriever_seconds": "2",
+    "rerank_seconds": "2", "hook_seconds": "2", "hook_tokens": "2",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_every_setting_has_an_environment_variable(name: str) -> None:
-    known = {
-        "time": "filter",
-        "secrets": "refuse",
-        "time_zone": "Europe/Berlin",
-        "preset": "wiki",
-        "links": "off",
-        "store": "folder",
-        "log_level": "info",
-        "log_format": "json",
-        "rerank": "auto",
-    }
-    text = {**known, "http_tokens": "a:0123456789abcdef"}.get(name, "3" if "top_k" in name else "0.0")
+    text = TEXTS.get(name, "3" if "top_k" in name else "0.0")
     if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
         text = str(SETTINGS[name].default)
-    if name in (
-        "http_requests_per_minute",
-        "openai_dimensions",
-        "openai_timeout",
-        "retriever_seconds",
-        "rerank_seconds",
-        "hook_seconds",
-        "hook_tokens",
-    ):
-        text = "2"
     variable = f"FOURFOLD_{name.replace('.', '_').upper()}"
     assert load({}, {variable: text}, None).origins[name] == f"environment {variable}"
 
@@ -151,46 +138,20 @@ def test_an_unknown_key_names_its_line_and_the_likely_one(tmp_path: Path) -> Non
     assert "top_k" in wrong.remedy
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("preset: auto\ntop_k: many\n", 2),
-        ("top_k: 3.5", 1),
-        ("top_k: true", 1),
-        ("\n\nlinks: 'off'", 3),
-        ("namespace: 12", 1),
-        ("preset: [auto]", 1),
-        ("preset: nonsense", 1),
-        ("retriever_seconds: .nan", 1),
-        ("store: {folder: x}", 1),
-        ("query_routing: 3", 1),
-        ("query_routing:\n  relational_keywords:\n    de: nutzt", 3),
-        ("query_routing:\n  relational_keywords:\n    fr: [a]", 3),
-        ("hybrid_search_weights:\n  semantic: lots", 2),
-        ("hybrid_search_weights:\n  vectors: 1", 2),
-        ("- a\n- list", 1),
-        ("a: [unclosed\nb: 1", 2),
-        ("preset: auto\npreset: wiki", 2),
-        ("preset: !!python/object/apply:os.system [ls]", 1),
-        ("preset: auto\n---\npreset: wiki", 2),
-        ("preset: auto\nlinks: !!bool foo", 2),
-        ('preset: auto\n\ntop_k: !!int ""', 3),
-        ("preset: !!timestamp foo", 1),
-        ("preset: auto\ntop_k: !!float x", 2),
-        ("preset: !!binary ä", 1),
-        ("preset: !!set [a]", 1),
-        ("top_k: " + "9" * 5000, 1),
-        ("top_k: 0x" + "f" * 5000, 1),
-        ("top_k: 1" + ":59" * 3000, 1),
-        ("preset: " + "[" * 5000, 1),
-        ("\npreset: &a auto\nnamespace: *a", 3),
-        ("a: &a {x: 1}\nb: &b {p: *a, q: *a}\nc: {p: *b, q: *b}", 2),
-        ("? [a, b]\n: 1", 1),
-        ("preset: {[a]: 1}", 1),
-        ("preset: auto\nnamespace: a\x01b", 2),
-        ("preset: 2024-13-45", 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "line"), [
+    ("preset: auto\ntop_k: many\n", 2), ("top_k: 3.5", 1), ("top_k: true", 1), ("\n\nlinks: 'off'", 3),
+    ("namespace: 12", 1), ("preset: [auto]", 1), ("preset: nonsense", 1), ("retriever_seconds: .nan", 1),
+    ("store: {folder: x}", 1), ("query_routing: 3", 1), ("query_routing:\n  relational_keywords:\n    de: nutzt", 3),
+    ("query_routing:\n  relational_keywords:\n    fr: [a]", 3), ("hybrid_search_weights:\n  semantic: lots", 2),
+    ("hybrid_search_weights:\n  vectors: 1", 2), ("- a\n- list", 1), ("a: [unclosed\nb: 1", 2),
+    ("preset: auto\npreset: wiki", 2), ("preset: !!python/object/apply:os.system [ls]", 1),
+    ("preset: auto\n---\npreset: wiki", 2), ("preset: auto\nlinks: !!bool foo", 2),
+    ('preset: auto\n\ntop_k: !!int ""', 3), ("preset: !!timestamp foo", 1), ("preset: auto\ntop_k: !!float x", 2),
+    ("preset: !!binary ä", 1), ("preset: !!set [a]", 1), ("top_k: " + "9" * 5000, 1), ("top_k: 0x" + "f" * 5000, 1),
+    ("top_k: 1" + ":59" * 3000, 1), ("preset: " + "[" * 5000, 1), ("\npreset: &a auto\nnamespace: *a", 3),
+    ("a: &a {x: 1}\nb: &b {p: *a, q: *a}\nc: {p: *b, q: *b}", 2), ("? [a, b]\n: 1", 1), ("preset: {[a]: 1}", 1),
+    ("preset: auto\nnamespace: a\x01b", 2), ("preset: 2024-13-45", 1),
+])  # fmt: skip
 def test_a_wrong_value_names_its_line(text: str, line: int, tmp_path: Path) -> None:
     assert f"fourfold.yaml:{line}:" in refusal(tmp_path, text).message
 
@@ -254,8 +215,7 @@ def test_old_weights_in_the_file_leave_the_graph_its_own(tmp_path: Path) -> None
     assert plan.wiki_weights == {"semantic": 1, "keyword": 0}
 
 
-@pytest.mark.spec("S5.3")
-@pytest.mark.spec("S5.5")
+@pytest.mark.spec("S5.3", "S5.5")
 def test_alpha_and_decay_set_the_memories_preset(tmp_path: Path) -> None:
     plan = load({}, {"HYBRID_ALPHA": "0.25", "RECENCY_DECAY": "0"}, None).settings.plan
     assert plan.memories_alpha == 0.25

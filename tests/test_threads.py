@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
-from concurrently import begin
+from concurrently import begin, every_interruption, interrupted
 
 from fourfold import scheduling, threads
 from fourfold.index.locks import Lease
@@ -20,38 +18,6 @@ from fourfold.scheduling import Turns
 from fourfold.storage.sqlite.database import Database
 
 pytestmark = pytest.mark.spec("S1.8", "B6")
-
-
-def interrupted(step: int, call: Callable[[], Any]) -> bool:
-    """Raises KeyboardInterrupt where CPython does, at this step; False if the call ended before.
-
-    CPython handles signals when a function begins and when a call of C code has returned.
-    """
-    left = step
-
-    def profile(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal left
-        left -= event in ("call", "c_return")
-        if left < 0:
-            raise KeyboardInterrupt
-
-    sys.setprofile(profile)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.setprofile(None)
-    return False
-
-
-def every_interruption(call: Callable[[], Any]) -> Iterator[int]:
-    """Interrupts the call at its first step, its second, and so on up to its end; yields after each."""
-    step = 0
-    while interrupted(step, call):
-        yield step
-        step += 1
-    assert step > 3
 
 
 def enter(block: Callable[[], AbstractContextManager[Any]]) -> None:

@@ -7,16 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 import pytest
-from concurrently import begin
+from concurrently import begin, every_interruption
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,31 +141,10 @@ def started(job: Nearest) -> Nearest:
     return job
 
 
-def interruptions(call: Callable[[], Any]) -> Iterator[int]:
-    """Raises KeyboardInterrupt at the first place of the call where CPython may, at the second, and so on."""
-    for step in range(100):
-        left = step
-
-        def profile(frame: FrameType, event: str, _: Any) -> None:
-            nonlocal left
-            left -= event in ("call", "c_return")
-            if left < 0:
-                raise KeyboardInterrupt
-
-        sys.setprofile(profile)
-        try:
-            call()
-            return
-        except KeyboardInterrupt:
-            yield step
-        finally:
-            sys.setprofile(None)
-
-
 def test_an_interrupted_search_leaves_the_thread_usable() -> None:
     expected = values(long_search(1))
     steps = 0
-    for _ in interruptions(lambda: started(long_search(2)).result()):
+    for _ in every_interruption(lambda: started(long_search(2)).result()):
         steps += 1
         assert values(started(long_search(1))) == expected
     assert steps > 10

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 
@@ -44,3 +46,35 @@ def begin(call: Callable[[], Any]) -> Future[Any]:
 
     threading.Thread(target=run, daemon=True).start()
     return done
+
+
+def interrupted(step: int, call: Callable[[], Any]) -> bool:
+    """Raises KeyboardInterrupt where CPython does, at this step; False if the call ended before.
+
+    CPython handles signals when a function begins and when a call of C code has returned.
+    """
+    left = step
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        left -= event in ("call", "c_return")
+        if left < 0:
+            raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def every_interruption(call: Callable[[], Any]) -> Iterator[int]:
+    """Interrupts the call at its first step, its second, and so on up to its end; yields after each."""
+    step = 0
+    while interrupted(step, call):
+        yield step
+        step += 1
+    assert step > 3
