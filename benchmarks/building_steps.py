@@ -94,7 +94,7 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     clock.wrap(SqliteItems, "_insert_tags", "rows of tags, three an item")
     clock.wrap(SqliteItems, "_insert_vectors", "rows of vectors")
     clock.wrap(SqliteItems, "_insert", "inserted")
-    clock.wrap(namespaces, "log_changes", "rows of the change log")
+    clock.wrap(namespaces.SourceRows, "log", "rows of the change log")
     clock.wrap(Row, "as_item", "items returned to the caller")
     clock.wrap(item_methods.ItemMethods, "add_many", "added")
     store = SqliteStore(folder, tuning=Tuning(load_at_items=1 << 40))
@@ -131,10 +131,10 @@ def building(store: Path, folder: Path) -> Steps:
 
     steps: Steps = {"once: imports": time.process_time() - begin}
     clock = Clock()
-    clock.wrap(namespaces.SqliteSourceSnapshot, "texts", "texts read")
-    texts = namespaces.SqliteSourceSnapshot.texts
-    namespaces.SqliteSourceSnapshot.texts = lambda self, ids: list(texts(self, ids))  # the wrapped one is lazy
-    clock.wrap(namespaces.SqliteSourceSnapshot, "texts", "texts read back")
+    clock.wrap(namespaces.SourceRows, "texts", "texts read")
+    texts = namespaces.SourceRows.texts
+    namespaces.SourceRows.texts = lambda self, ids: list(texts(self, ids))  # the wrapped one is lazy
+    clock.wrap(namespaces.SourceRows, "texts", "texts read back")
     clock.wrap(publish.postings, "write", "postings")
     clock.wrap(publish, "publish_vectors", "columns of vectors, read back and written")
     job = publishing.PublishJob(str(store / "fourfold.db"), str(folder), 1, "budget", faiss=False)

@@ -18,7 +18,7 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sql.transaction import ItemWriter
+from fourfold.storage.sql.items import ItemTable
 from fourfold.storage.sqlite import indexes
 from fourfold.storage.sqlite.publishing import Publisher
 from fourfold.storage.sqlite.transaction import SqliteItems
@@ -153,16 +153,16 @@ def test_a_failed_write_does_not_hide_the_next_write_of_another_process(
     mine, other = opened(), opened(background=False)
     mine.add_many(given(MANY, "first"))
     mine.search("heron")
-    put = ItemWriter.put
+    put = ItemTable.put
 
     def failing(*args: Any, **options: Any) -> None:
         put(*args, **options)
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(ItemWriter, "put", failing)
+    monkeypatch.setattr(ItemTable, "put", failing)
     with pytest.raises(StoreUnavailable, match="the disk is gone"):
         mine.add_many(given(MANY, "quince"))
-    monkeypatch.setattr(ItemWriter, "put", put)
+    monkeypatch.setattr(ItemTable, "put", put)
     other.add_many(given(MANY, "medlar"))  # takes the same numbers in the log
     assert texts(mine.search("medlar 5"))[0].startswith("medlar 5:")
     assert not any("quince" in text for text in texts(mine.search("quince")))

@@ -109,7 +109,7 @@ def test_uses_of_named_tags_equal_those_of_the_tables(store: SqliteStore) -> Non
         for _ in range(60):
             named = [rng.choice(["common", "nothing", f"tag {rng.randrange(70)}"]) for _ in range(rng.randrange(6))]
             filters, limit = rng.choice(FILTERS), rng.choice([1, 5, 200])
-            expected = tag_uses(at.db, at.ns, list(dict.fromkeys(named)), filters, limit)
+            expected = tag_uses(at.db, at.ns.id, list(dict.fromkeys(named)), filters, limit)
             assert links.tag_uses(list(dict.fromkeys(named)), at.allowed(filters), limit) == expected
 
 
@@ -156,7 +156,7 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
         assert links is not None
         ids = at.rows.ids(NO_FILTERS)
         names = ["ada", "blue folder", "zurich", "ada too", "nothing", *(f"page {number}" for number in range(16))]
-        known = graph.named(at.db, at.ns, names)
+        known = graph.named_nodes(at.db, at.ns.id, names)
         assert links.named(names) == {name: sorted(nodes) for name, nodes in known.items()}
         for nodes in known.values():
             assert sorted(links.node_links(nodes)) == sorted(node_links(at.db, nodes))
@@ -164,7 +164,7 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
         allowed = at.allowed(filters)
         named = ["a", "b", "c", "aa", "new", "zz", *(f"tag {number}" for number in range(20))]
         for limit in (2, 200):
-            assert links.tag_uses(named, allowed, limit) == tag_uses(at.db, at.ns, named, filters, limit)
+            assert links.tag_uses(named, allowed, limit) == tag_uses(at.db, at.ns.id, named, filters, limit)
         for _ in range(3):
             starts = {item: rng.random() for item in rng.sample(ids, min(len(ids), 5))}
             walked = rank_by_links(starts, at.graph.item_links(list(starts), filters))

@@ -20,7 +20,7 @@ from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space
 from fourfold.storage.sqlite.database import Connection, Tuning
-from fourfold.storage.sqlite.namespaces import last_change
+from fourfold.storage.sqlite.namespaces import SourceRows
 from fourfold.storage.sqlite.store import SqliteStore
 
 DIMENSION = 16
@@ -423,7 +423,7 @@ def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     """Reasons why a search could not use the published index; `behind`: the index may lack changes."""
     db = Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
-    last = last_change(db, int(OURS))
+    last = SourceRows(db, int(OURS)).last_change
     db.close()
     owner = f"{store}/{OURS}"
     text = TextSegment.load(index_of(work) / "text", owner)

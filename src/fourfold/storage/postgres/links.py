@@ -17,7 +17,8 @@ from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_
 from fourfold.retrieval import Hits, Link
 from fourfold.storage.postgres.connection import Connection, together
 from fourfold.storage.sql.dialect import possible, sendable
-from fourfold.storage.sql.reading import GraphReader, where
+from fourfold.storage.sql.graph import GraphReader
+from fourfold.storage.sql.reading import where
 from fourfold.storage.values import TagUse
 
 if TYPE_CHECKING:

@@ -225,7 +225,7 @@ class PostgresMaintenance:
             if broken := self._breaking_limits(name):
                 with self._store.transaction(name) as tx:
                     tx.stored()
-                    done += mend(read_items(tx.db, name, tx.ns.id, broken).values(), tx.raw.add, tx.rewrite)
+                    done += mend(read_items(tx.db, name, tx.ns.id, broken).values(), tx.raw.add, tx.items.rewrite)
         done += [f"namespace {name}: texts analysed again" for name in self.analyse_again()]
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:

@@ -13,9 +13,8 @@ from psycopg.pq import TransactionStatus
 from fourfold import limits
 from fourfold.embed.windows import Windows
 from fourfold.errors import RequestError, StoreBusy
-from fourfold.model import Filters, Json, Space
+from fourfold.model import Filters, Json
 from fourfold.ranking.fusion import Expansion
-from fourfold.retrieval import Part as NearestPart
 from fourfold.scheduling import Turns
 from fourfold.storage.engines.protocol import Engine
 from fourfold.storage.postgres import namespaces, vectors
@@ -31,11 +30,9 @@ from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.sql.dialect import Condition
 from fourfold.storage.sql.linking import Linker
-from fourfold.storage.sql.namespaces import pending_texts
-from fourfold.storage.sql.origins import RawRecords, file_states
 from fourfold.storage.sql.portable import SqlPortable, export_records
-from fourfold.storage.sql.reading import ItemReader, where
-from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Record, Size
+from fourfold.storage.sql.reading import SqlSnapshot, where
+from fourfold.storage.values import Deadline, Record
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:
@@ -58,7 +55,7 @@ class Caches:
         self.shelf = Shelf()
 
 
-class PostgresSnapshot:
+class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
     """After a failed statement (the server aborts the transaction) or a broken connection, the next read opens another
     transaction: it may then see a later moment."""
 
@@ -71,6 +68,7 @@ class PostgresSnapshot:
         tuning: Tuning,
         index: Index | None = None,
     ) -> None:
+        super().__init__()
         self._database = database
         self.namespace = namespace
         self._seconds = seconds
@@ -79,7 +77,6 @@ class PostgresSnapshot:
         self.tuning = tuning
         self._index = index
         self.candidates = Candidates(self, index)
-        self.rows = ItemReader(self)
         self.words = KeywordSearch(self)
         self.vectors = VectorSearch(self)
         self.graph = PostgresGraph(self)
@@ -93,11 +90,7 @@ class PostgresSnapshot:
         return db, namespaces.found(found, self.namespace)
 
     @property
-    def hidden(self) -> Hidden:
-        return Hidden(self.ns.superseded > 0, self.ns.expiring > 0)
-
-    @property
-    def db(self) -> Connection:
+    def db(self) -> Connection:  # pyright: ignore[reportIncompatibleVariableOverride]  (it is never set)
         if self._db.closed or self._db.pgconn.transaction_status == TransactionStatus.INERROR:
             self.reopen()
         return self._db
@@ -106,7 +99,7 @@ class PostgresSnapshot:
         """Opens a new transaction, which reads the present state."""
         self._database.end(self._db, commit=False)
         self._db, self.ns = self._begun()
-        self.__dict__.pop("parts", None)
+        vars(self).pop("parts", None)
         self.candidates = Candidates(self, self._index)
 
     def __enter__(self) -> Self:
@@ -120,47 +113,15 @@ class PostgresSnapshot:
 
     # ------------------------------------------------------------ reading
 
-    has_sources = True
-
-    @property
-    def exists(self) -> bool:
-        return self.ns.exists
-
-    @property
-    def number(self) -> int:
-        return self.ns.id
-
-    @property
-    def size(self) -> Size:
-        return self.ns.size
-
     @property
     def has_files(self) -> bool:
         return self.ns.has_files
 
-    @property
-    def space(self) -> Space | None:
-        return self.ns.space
-
-    @property
-    def raw(self) -> RawRecords:
-        return RawRecords(self.db, self.ns.name, self.ns.id)
+    def vectors_of(self, ids: Sequence[int]) -> dict[int, Vector | Windows]:
+        return vectors.stored(self.db, self.ns.dimension, ids)
 
     def expand(self, given: Expansion, filters: Filters) -> None:
         return None
-
-    def files(self, prefix: str) -> Mapping[str, FileRow]:
-        return file_states(self.db, self.ns.id, prefix)
-
-    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return pending_texts(self.db, self.ns.id, limit, among)
-
-    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, NearestPart]:
-        return vectors.nearest_parts(self.db, self.ns, query, ids)
-
-    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        found = vectors.stored(self.db, self.ns.dimension, ids)
-        return {item: vector for item, vector in found.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:
         return self.words.query(text)

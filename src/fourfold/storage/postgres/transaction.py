@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fourfold.index.log_tail import TextRow
 from fourfold.index.rows import term_hash
-from fourfold.storage.postgres import namespaces, vectors
-from fourfold.storage.postgres.connection import Connection, facts
+from fourfold.storage.postgres import namespaces
+from fourfold.storage.postgres.connection import Connection, copy_rows, facts
 from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.vectors import stored, vector_rows
 from fourfold.storage.postgres.words import Text, write_texts
 from fourfold.storage.sql.dialect import digest, sendable
 from fourfold.storage.sql.items import ItemTable
@@ -29,13 +30,30 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         return (facts(row.metadata),)
 
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
-        return vectors.stored(self.db, self.ns.dimension, items)
+        return stored(self.db, self.ns.dimension, items)
 
-    def _drop_vectors(self, items: Sequence[int]) -> None:
-        vectors.drop(self.db, self.ns, items)
+    def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None:
+        """A row is the vector of an item, or of one of its windows."""
+        if not vectors:
+            return
+        rows = [row for item, vector in vectors for row in vector_rows(item, self.ns.id, vector)]
+        copy_rows(self.db, "vectors", rows)
+        self.ns.vectors += len(vectors)
+        self.ns.windows += len(rows) - len(vectors)
+        self.ns.vector_changes += 1
 
-    def _insert_vectors(self, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-        vectors.insert(self.db, self.ns, given)
+    def drop_vectors(self, items: Sequence[int]) -> None:
+        """In one round trip."""
+        sql = (
+            "WITH gone AS (DELETE FROM vectors WHERE item = ANY(?::bigint[]) RETURNING part), "
+            "left_ AS (DELETE FROM waiting WHERE item = ANY(?::bigint[])) "
+            "SELECT count(*), count(*) FILTER (WHERE part > 0) FROM gone"
+        )
+        ((gone, windows),) = self.db.rows(sql, list(items), list(items)) if items else [(0, 0)]
+        if gone:
+            self.ns.vectors -= gone - windows
+            self.ns.windows -= windows
+            self.ns.vector_changes += 1
 
     def _insert_tags(self, rows: Sequence[Row]) -> None:
         tagged = [(row.id, self.ns.id, folded, name) for row in rows for folded, name in row.tags.items()]
@@ -77,9 +95,8 @@ class PostgresTransaction(SqlTransaction[Connection, Namespace]):
         if self.changed:
             namespaces.store(self.db, self.ns)
 
-    @property
-    def table(self) -> PostgresItems:
-        return PostgresItems(self.db, self.ns)
+    def _items(self) -> PostgresItems:
+        return PostgresItems(self)
 
     @property
     def link_rows(self) -> PostgresLinkRows:

@@ -15,13 +15,12 @@ from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
-from fourfold.retrieval import Background, Hit, Part, Ranking
-from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, copy_rows, packed
+from fourfold.retrieval import Background, Hit, Ranking
+from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
 from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.index_log import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, find
 from fourfold.storage.sql.dialect import Condition, possible
-from fourfold.storage.sql.reading import nearest_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,32 +47,7 @@ _HEADER_BYTES = 4
 # ---------------------------------------------------------------- storing
 
 
-def insert(db: Connection, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-    """Stores the vectors of items that have none. A row is the vector of an item, or of one of its windows."""
-    if not given:
-        return
-    made = [row for item, vector in given for row in _rows(item, ns.id, vector)]
-    copy_rows(db, "vectors", made)
-    ns.vectors += len(given)
-    ns.windows += len(made) - len(given)
-    ns.vector_changes += 1
-
-
-def drop(db: Connection, ns: Namespace, items: Sequence[int]) -> None:
-    """Removes the vectors of items, and takes the items from the queue, in one round trip."""
-    sql = (
-        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(?::bigint[]) RETURNING part), "
-        "left_ AS (DELETE FROM waiting WHERE item = ANY(?::bigint[])) "
-        "SELECT count(*), count(*) FILTER (WHERE part > 0) FROM gone"
-    )
-    ((gone, windows),) = db.rows(sql, list(items), list(items)) if items else [(0, 0)]
-    if gone:
-        ns.vectors -= gone - windows
-        ns.windows -= windows
-        ns.vector_changes += 1
-
-
-def _rows(item: int, ns: int, vector: Vector | Windows) -> Iterator[bytes]:
+def vector_rows(item: int, ns: int, vector: Vector | Windows) -> Iterator[bytes]:
     """Rows of `vectors` for COPY in binary, which needs a tenth of the time of a vector as text."""
     vectors, spans = rows_of(vector).astype(">f4"), spans_of(vector)
     size = 4 + vectors.nbytes // len(vectors)
@@ -352,23 +326,6 @@ def stored(db: Connection, dimension: int | None, items: Sequence[int]) -> dict[
         spans = tuple((start, end) for _, start, end in windows if start is not None and end is not None)
         made[item] = Windows(vectors, spans) if spans else vectors[0]
     return made
-
-
-def nearest_parts(db: Connection, ns: Namespace, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
-    """Of items with several vectors: the part of the text whose vector is nearest."""
-    if not ns.windows:
-        return {}
-    sql = (
-        f"SELECT id, char_length({_BODY}) FROM items WHERE ns = ? AND id = ANY(?::bigint[]) "  # noqa: S608  (constants)
-        "AND EXISTS (SELECT 1 FROM vectors WHERE item = id AND part > 0)"
-    )
-    lengths = dict(db.rows(sql, ns.id, possible(ids)))
-    known = stored(db, ns.dimension, list(lengths))
-    return {
-        item: nearest_part(windows, query, lengths[item])
-        for item, windows in known.items()
-        if isinstance(windows, Windows) and len(windows.spans) == len(windows.vectors)
-    }
 
 
 def flawed(db: Connection) -> list[int]:

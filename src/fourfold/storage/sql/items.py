@@ -19,13 +19,15 @@ from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
 from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment
+from fourfold.storage.sql.graph import prune
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
-from fourfold.storage.sql.versions import SavedVersions, is_replaced
-from fourfold.storage.values import GIVEN_SPACE, MadeVectors, Place, arranged
+from fourfold.storage.sql.versions import SavedVersions, is_replaced, merge, restore
+from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Place, Record, arranged
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+    from fourfold.storage.sql.transaction import SqlTransaction
 
 D = TypeVar("D", bound=Db)
 N = TypeVar("N", bound=Namespace)
@@ -46,9 +48,17 @@ class ItemTable(ABC, Generic[D, N]):
     more_columns: ClassVar[Mapping[str, str]] = {}
     """Columns that only this database has, and their placeholders."""
 
-    def __init__(self, db: D, ns: N) -> None:
-        self.db = db
-        self.ns = ns
+    def __init__(self, tx: SqlTransaction[D, N]) -> None:
+        self.tx = tx
+        self.db = tx.db
+
+    @property
+    def ns(self) -> N:
+        return self.tx.ns
+
+    @property
+    def saved(self) -> SavedVersions:
+        return SavedVersions(self.db, self.ns.id)
 
     # ------------------------------------------------------------ what differs
 
@@ -57,11 +67,11 @@ class ItemTable(ABC, Generic[D, N]):
         """The vector of each item that has one, or its windows."""
 
     @abstractmethod
-    def _drop_vectors(self, items: Sequence[int]) -> None:
+    def drop_vectors(self, items: Sequence[int]) -> None:
         """Removes vectors, and takes the items from the queue."""
 
     @abstractmethod
-    def _insert_vectors(self, given: Sequence[tuple[int, Vector | Windows]]) -> None: ...
+    def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None: ...
 
     @abstractmethod
     def _insert_tags(self, rows: Sequence[Row]) -> None: ...
@@ -78,11 +88,17 @@ class ItemTable(ABC, Generic[D, N]):
 
     # ------------------------------------------------------------ storing
 
-    def put(self, new: Sequence[NewItem], now: datetime, *, links: bool) -> tuple[list[Row], list[Row]]:
-        """Stores checked items. Returns the rows of the call, and the row of each item.
+    def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        return [row.as_item(self.ns.name) for row in paced(self.store(items, now, links=links))]
+
+    def store(self, new: Sequence[NewItem], now: datetime, *, links: bool) -> list[Row]:
+        """Stores checked items; returns the row of each.
 
         New items get their ids first. Versions are kept of what was there before the call, not of states within it.
         """
+        if not new:
+            return []
+        self.tx.stored()
         self._check_sources(new)
         names = [name_of(item) for item in paced(new)]
         rows = {name_of(row): row for row in reversed(self._stored(names))}  # of items with one text, the oldest counts
@@ -108,9 +124,11 @@ class ItemTable(ABC, Generic[D, N]):
         written = list(rows.values())
         self.write(written)
         for old, linked in replaced:
-            SavedVersions(self.db, self.ns.id).keep(old, now, linked=linked)
+            self.saved.keep(old, now, linked=linked)
         self._settle(written)
-        return written, named
+        self.tx.link(written)
+        self.tx.items_put += len(new)
+        return named
 
     def _check_sources(self, new: Sequence[NewItem]) -> None:
         wanted = list(dict.fromkeys(raw for item in new for raw in item.source_ids))
@@ -182,34 +200,75 @@ class ItemTable(ABC, Generic[D, N]):
                 self.ns.touch([place.id], Change.LABELS)
                 self.ns.superseded = self.ns.superseded or 1
 
-    def patch(self, item: int, change: ItemPatch, now: datetime, *, links: bool, keep: bool) -> Row:
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
         """Applies a checked patch to the row as it is now. `keep`: a version of it."""
         rows = load(self.db, self.ns.id, [item])
         if not rows:
             raise NotFound(f"no item {item}", "fourfold list shows what is stored")
         (row,) = rows
         old = row.as_item(self.ns.name)
-        new = rules.patched(old, change)
+        new = rules.patched(old, patch)
         if keep and new != old:
             if row.fact is not None:
                 self._keep_value(row, now)
             else:
-                SavedVersions(self.db, self.ns.id).keep(old, now, linked=row.linked)
+                self.saved.keep(old, now, linked=row.linked)
         row.tell(new.title, new.text, new.language, dict(new.metadata), row.kind, now, links=links)
         row.tags, row.details = folded(new.tags), row.details | {"source": new.source}
-        row.touched = True
-        self.write([row])
-        return row
+        self._write_and_link(row)
+        return row.as_item(self.ns.name)
 
-    def forget(self, items: Sequence[int]) -> int:
-        """Removes items with everything that belongs to them; returns how many existed."""
+    def rewrite(self, item: int, new: NewItem, now: datetime) -> None:
+        """Replaces a stored item by this one, whatever its identity; it is linked as before."""
+        (row,) = load(self.db, self.ns.id, [item])
+        row.replace(new, now, links=row.linked)
+        self._write_and_link(row)
+
+    def _write_and_link(self, row: Row) -> None:
+        self.tx.changed = row.touched = True
+        self.write([row])
+        self.tx.link([row])
+
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        self.tx.changed = True
+        return merge(self.tx, kept, others, now)
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        self.tx.changed = True
+        return restore(self.tx, versions, now)
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        self.tx.changed = True
+        self.saved.rewrite(id, record)
+
+    def forget(self, ids: Sequence[int]) -> int:
+        if not self.ns.exists:
+            return 0
+        gone = self.remove(ids) + self.saved.forget(ids)
+        self.tx.changed = self.tx.changed or gone > 0
+        return gone
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Removes items with everything that belongs to them; versions that are kept aside stay.
+
+        The superseded versions of items that state facts go with these. Returns how many of the items existed.
+        """
+        versions = self._versions_of(ids)
+        everything = [*ids, *versions]
+        sql = f"SELECT node FROM node_items WHERE item {self.db.any_id}"  # noqa: S608  (constants)
+        owned = set(self.db.column(sql, self.db.ids(everything)))
+        gone = self._delete(everything)
+        self.tx.linker.renamed(self.tx.link_rows, gone=prune(self.db, self.ns.id, owned))
+        return gone - len(set(versions).difference(ids))
+
+    def _delete(self, items: Sequence[int]) -> int:
         sql = f"SELECT {TEXT_ROW} FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
         gone: list[TextRow] = self.db.rows(sql, self.ns.id, self.db.ids(items)) if items else []
         if gone:
             ids = [item for item, *_ in gone]
             if self.ns.superseded:
                 self._relink(ids)
-            self._drop_vectors(ids)
+            self.drop_vectors(ids)
             self._index_texts(gone, [])
             self._remove(ids)
             self.ns.items -= len(gone)
@@ -227,11 +286,11 @@ class ItemTable(ABC, Generic[D, N]):
         while self.db.run(sql, self.db.ids(gone), self.db.ids(gone)):
             pass
 
-    def versions_of(self, items: Sequence[int]) -> list[int]:
+    def _versions_of(self, items: Sequence[int]) -> list[int]:
         """The superseded versions of these items, and versions of these."""
         sql = f"SELECT id FROM items WHERE version_of {self.db.any_id}"  # noqa: S608  (constants)
         versions = self.db.column(sql, self.db.ids(items))
-        return [*versions, *self.versions_of(versions)] if versions else []
+        return [*versions, *self._versions_of(versions)] if versions else []
 
     # ------------------------------------------------------------ writing rows
 
@@ -281,7 +340,7 @@ class ItemTable(ABC, Generic[D, N]):
             self._delete_of("sources", sourced)
             self._insert_sources(sourced)
         if embedded := [row for row in known if row.is_reworded or row.vector is not None]:
-            self._drop_vectors([row.id for row in embedded])
+            self.drop_vectors([row.id for row in embedded])
             self._embed(embedded)
 
     def _values(self, row: Row) -> tuple[Any, ...]:
@@ -303,43 +362,16 @@ class ItemTable(ABC, Generic[D, N]):
 
     def _embed(self, rows: Sequence[Row]) -> None:
         """Rows without a vector wait for one."""
-        self._wait([row.id for row in rows if row.vector is None])
-        self._insert_vectors([(row.id, row.vector) for row in rows if row.vector is not None])
+        self.wait([row.id for row in rows if row.vector is None])
+        self.insert_vectors([(row.id, row.vector) for row in rows if row.vector is not None])
 
-    def _wait(self, items: Iterable[int]) -> None:
+    def wait(self, items: Iterable[int]) -> None:
         self.db.run_many("INSERT INTO waiting (ns, item) VALUES (?, ?)", [(self.ns.id, item) for item in items])
-
-    # ------------------------------------------------------------ vectors
 
     def _fix_space(self, dimension: int) -> None:
         """The first vector that a caller gives fixes the space of a namespace that has none."""
         self.ns.space = known = self.ns.space or Space(GIVEN_SPACE, dimension)
         check_dimension(dimension, known.dimension)
-
-    def put_computed(self, space: Space, computed: Sequence[MadeVectors]) -> int:
-        """Stores vectors of (id, title, text); an item whose text has changed stays in the queue."""
-        self.ns.fix_space(space)
-        sql = f"SELECT id, title, text FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
-        known = {item: texts for item, *texts in self.db.rows(sql, self.ns.id, self.db.ids(row[0] for row in computed))}
-        fitting = {item: vector for item, title, text, vector in computed if known.get(item) == [title, text]}
-        if fitting:
-            self._drop_vectors(list(fitting))
-            self._insert_vectors(list(fitting.items()))
-            self.ns.touch(fitting, Change.VECTOR)
-        return len(fitting)
-
-    def reset_space(self, space: Space) -> None:
-        """Drops the vectors of another space; their items wait for new ones."""
-        if self.ns.space == space:
-            return
-        self.ns.space = space
-        sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
-        items = self.db.column(sql, self.ns.id)
-        for start in range(0, len(items), _PAGE_VECTORS):
-            page = items[start : start + _PAGE_VECTORS]
-            self._drop_vectors(page)
-            self._wait(page)
-            self.ns.touch(page, Change.VECTOR)
 
 
 def _change(row: Row) -> int:
@@ -348,3 +380,52 @@ def _change(row: Row) -> int:
     told = _TEXT if row.is_retold or row.is_renamed else 0
     labels = _LABELS if row != row.before else 0
     return labels | told | (_VECTOR if row.is_reworded or row.vector is not None else 0)
+
+
+class VectorWriter:
+    """Vectors that an embedder made, and the queue of items that wait for one."""
+
+    def __init__(self, tx: SqlTransaction[Any, Any]) -> None:
+        self._tx = tx
+        self._db: Db = tx.db
+
+    def set_space(self, space: Space) -> None:
+        if self._tx.ns.space != space:
+            self._tx.stored().fix_space(space)
+
+    def reset_space(self, space: Space) -> None:
+        if self._tx.ns.space == space:
+            return
+        ns, items = self._tx.stored(), self._tx.items
+        ns.space = space
+        sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
+        embedded = self._db.column(sql, ns.id)
+        for start in range(0, len(embedded), _PAGE_VECTORS):
+            page = embedded[start : start + _PAGE_VECTORS]
+            items.drop_vectors(page)
+            items.wait(page)
+            ns.touch(page, Change.VECTOR)
+
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
+        """An item whose text has changed stays in the queue."""
+        ns, items = self._tx.stored(), self._tx.items
+        ns.fix_space(space)
+        sql = f"SELECT id, title, text FROM items WHERE +ns = ? AND id {self._db.any_id}"  # noqa: S608  (constants)
+        stored = {item: texts for item, *texts in self._db.rows(sql, ns.id, self._db.ids(row[0] for row in vectors))}
+        fitting = {item: vector for item, title, text, vector in vectors if stored.get(item) == [title, text]}
+        if fitting:
+            items.drop_vectors(list(fitting))
+            items.insert_vectors(list(fitting.items()))
+            ns.touch(fitting, Change.VECTOR)
+        return len(fitting)
+
+    def reject(self, pending: PendingText, reason: str) -> None:
+        sql = (
+            "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
+            "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
+        )
+        self._db.run(sql, reason.replace("\x00", ""), self._tx.ns.id, *pending)
+
+    def retry_rejected(self) -> None:
+        sql = "UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL"
+        self._db.run(sql, self._tx.ns.id)

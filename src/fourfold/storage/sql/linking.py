@@ -79,7 +79,7 @@ class LinkRows(ABC):
         return {name: node for (name, _), node in nodes.items()}, fresh
 
     def nodes_named(self, names: Collection[str]) -> dict[str, list[int]]:
-        return graph.named(self.db, self.ns.id, names)
+        return graph.named_nodes(self.db, self.ns.id, names)
 
     def names_of(self, nodes: Sequence[int]) -> list[str]:
         return self.db.column(f"SELECT folded FROM names WHERE node {self.db.any_id}", self.db.ids(nodes))  # noqa: S608  (constants)

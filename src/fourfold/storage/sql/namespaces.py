@@ -11,6 +11,9 @@ from fourfold.model import Json, Space
 from fourfold.storage.sql.dialect import Db
 from fourfold.storage.values import PendingText, Size, other_space
 
+COLUMNS = "id, name, items, vectors, windows, names, fingerprint, dimension, superseded, expiring"
+"""The first fields of a `Namespace`, in their order."""
+
 
 @dataclass(slots=True)
 class Namespace:
@@ -124,17 +127,3 @@ def pending_texts(db: Db, ns: int, limit: int, among: Sequence[int] | None = Non
     if among is None:
         return db.rows(sql.format("refused IS NULL"), ns, limit)
     return db.rows(sql.format(f"item {db.any_id}"), ns, db.ids(among), limit)
-
-
-def reject_text(db: Db, ns: int, pending: PendingText, reason: str) -> None:
-    """Marks an item as rejected by the embedder, unless its text has changed."""
-    sql = (
-        "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
-        "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
-    )
-    db.run(sql, reason.replace("\x00", ""), ns, *pending)
-
-
-def retry_rejected(db: Db, ns: int) -> None:
-    """Queues the rejected items again."""
-    db.run("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", ns)

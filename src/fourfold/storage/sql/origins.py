@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from fourfold.model import Json, NewItem, Page, RawRecord
 from fourfold.storage.sql.dialect import LAST_TEXT, Db, dumps, micros, moment, possible, sendable
+from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import new_ids
 from fourfold.storage.values import SHOWN_ITEMS, FileRow, FileState, FileUpdate, NewRaw, no_raw, still_a_source
 from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.storage.sql.transaction import SqlTransaction
+
+    Tx = SqlTransaction[Any, Any]
 
 _OF_FILE = "WHERE ns = ? AND path = ? AND key IS NULL"
 _COLUMNS = "path, size, mtime_ns, digest, skipped"
@@ -111,15 +118,38 @@ def file_states(db: Db, ns: int, prefix: str) -> dict[str, FileRow]:
     return {row[0]: row for row in db.rows(sql, ns, prefix, prefix + LAST_TEXT)}
 
 
+class FileWriter:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._db: Db = tx.db
+
+    def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
+        if not files:
+            return
+        ns = self._tx.stored()
+        if gone := [item for file in files for item in renumber_chunks(self._db, ns.id, file)]:
+            self._tx.items.forget(gone)
+        self._tx.items.store([chunk for file in files for chunk in file.chunks or ()], now, links=links)
+        put_file_states(self._db, ns.id, [file.state for file in files])
+
+    def forget(self, paths: Sequence[str]) -> int:
+        ns = self._tx.ns
+        if not ns.exists:
+            return 0
+        gone = self._tx.items.forget(chunk_ids(self._db, ns.id, paths))
+        forget_file_states(self._db, ns.id, paths)
+        self._tx.changed = True
+        return gone
+
+
 # ---------------------------------------------------------------- raw records
 
 
 class RawRecords:
     """Those of one namespace, inside a transaction or a snapshot."""
 
-    def __init__(self, db: Db, namespace: str, ns: int) -> None:
+    def __init__(self, db: Db, ns: Namespace) -> None:
         self._db = db
-        self._namespace = namespace
         self._ns = ns
 
     def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
@@ -128,40 +158,47 @@ class RawRecords:
             "SELECT id, content, speaker, session_id, metadata, created_at, source FROM raw "  # noqa: S608  (constants)
             f"WHERE +ns = ? AND id {self._db.any_id} ORDER BY id"  # +: SQLite looks up the ids, not the namespace
         )
+        rows = self._db.rows(sql, self._ns.id, self._db.ids(ids))
         return {
-            id: RawRecord(id, self._namespace, content, speaker, session, json.loads(metadata), moment(created), source)
-            for id, content, speaker, session, metadata, created, source in self._db.rows(
-                sql, self._ns, self._db.ids(ids)
-            )
+            id: RawRecord(id, self._ns.name, content, speaker, session, json.loads(metadata), moment(created), source)
+            for id, content, speaker, session, metadata, created, source in rows
         }
 
     def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
-        condition, bindings = "FROM raw WHERE ns = ?", list[Any]([self._ns])
+        condition, bindings = "FROM raw WHERE ns = ?", list[Any]([self._ns.id])
         for name, wanted in (("session_id", session_id), ("speaker", speaker)):
             if wanted is not None:
                 condition += f" AND {name} = ?"
                 bindings.append(wanted)
         sql = f"SELECT id {condition} ORDER BY id DESC LIMIT ? OFFSET ?"
         ids = self._db.column(sql, *bindings, limit, offset)
-        found = self.get(ids)
+        records = self.get(ids)
         total = self._db.value(f"SELECT count(*) {condition}", *bindings)
-        return Page((found[id] for id in ids), total, offset)
+        return Page((records[id] for id in ids), total, offset)
+
+
+class RawWriter:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._db: Db = tx.db
 
     def add(self, record: NewRaw) -> RawRecord:
-        (id,) = new_ids(self._db, self._ns, "raw", 1)
+        ns = self._tx.stored()
+        (id,) = new_ids(self._db, ns.id, "raw", 1)
         *spoken, metadata, created, source = record
         sql = "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        self._db.run(sql, id, self._ns, *spoken, dumps(dict(metadata)), micros(created), source)
-        return self.get([id])[id]
+        self._db.run(sql, id, ns.id, *spoken, dumps(dict(metadata)), micros(created), source)
+        return RawRecords(self._db, ns).get([id])[id]
 
     def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
         sql = "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?"
-        self._db.run(sql, content, dumps(dict(metadata)), self._ns, id)
+        self._db.run(sql, content, dumps(dict(metadata)), self._tx.stored().id, id)
 
-    def forget(self, ids: Sequence[int], *, force: bool) -> int:
-        wanted = list(dict.fromkeys(ids))
-        for id in wanted:
-            if not possible([id]) or not self._db.rows("SELECT 1 FROM raw WHERE ns = ? AND id = ?", self._ns, id):
+    def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
+        unique = list(dict.fromkeys(ids))
+        for id in unique:
+            sql = "SELECT 1 FROM raw WHERE ns = ? AND id = ?"
+            if not possible([id]) or not self._db.rows(sql, self._tx.ns.id, id):
                 raise no_raw(id)
             if force:
                 self._db.run("DELETE FROM sources WHERE raw = ?", id)
@@ -169,4 +206,5 @@ class RawRecords:
             if users := self._db.column(sql, id, SHOWN_ITEMS + 1):
                 raise still_a_source(id, users)
             self._db.run("DELETE FROM raw WHERE id = ?", id)
-        return len(wanted)
+            self._tx.changed = True
+        return len(unique)

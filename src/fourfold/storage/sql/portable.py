@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
@@ -17,6 +17,7 @@ from fourfold.storage.sql import records as formats
 from fourfold.storage.sql.check import LOADING
 from fourfold.storage.sql.dialect import Db, dumps, micros
 from fourfold.storage.sql.graph import read_nodes
+from fourfold.storage.sql.namespaces import COLUMNS, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
 from fourfold.storage.sql.records import accepted
 from fourfold.storage.sql.rows import Row, load, new_ids, new_row, reset_ids
@@ -109,13 +110,6 @@ _PAGE_RECORDS = 500
 # ---------------------------------------------------------------- out
 
 
-class NamespaceRow(NamedTuple):
-    id: int
-    name: str
-    fingerprint: str | None
-    dimension: int | None
-
-
 def export_records(
     db: D, namespace: str | None, stored_vectors: Callable[[D, int | None, Sequence[int]], Mapping[int, Any]]
 ) -> Iterator[Record]:
@@ -124,13 +118,13 @@ def export_records(
     `stored_vectors`: the vectors of items in a space of this dimension.
     """
     own, bound = ("", ()) if namespace is None else ("WHERE name = ? ", (namespace,))
-    sql = f"SELECT id, name, fingerprint, dimension FROM namespaces {own}ORDER BY name"  # noqa: S608  (our own clauses)
-    namespaces = [NamespaceRow(*row) for row in db.rows(sql, *bound)]
+    sql = f"SELECT {COLUMNS} FROM namespaces {own}ORDER BY name"  # noqa: S608  (our own clauses)
+    namespaces = [Namespace(*row) for row in db.rows(sql, *bound)]
     for ns in namespaces:
         yield formats.namespace_record(ns.name, ns.fingerprint, ns.dimension)
     for ns in namespaces:
         for page in _pages(db, "raw", ns):
-            yield from map(formats.raw_record, RawRecords(db, ns.name, ns.id).get(page).values())
+            yield from map(formats.raw_record, RawRecords(db, ns).get(page).values())
     for ns in namespaces:
         for page in _pages(db, "items", ns):
             vectors = stored_vectors(db, ns.dimension, page)
@@ -145,13 +139,13 @@ def _item_record(namespace: str, row: Row, vector: Vector | Windows | None) -> R
     return formats.item_record(row.as_item(namespace), linked=row.linked, vector=sent, spans=spans_of(vector))
 
 
-def _pages(db: Db, table: str, ns: NamespaceRow) -> Iterator[list[int]]:
+def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
     rest = iter(db.column(f"SELECT id FROM {table} WHERE ns = ? ORDER BY id", ns.id))  # noqa: S608  (our own tables)
     while page := list(islice(rest, _PAGE_RECORDS)):
         yield page
 
 
-def _nodes(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+def _nodes(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "nodes", ns):
         made = dict(db.rows(f"SELECT id, made FROM nodes WHERE id {db.any_id}", db.ids(page)))  # noqa: S608  (constants)
         sql = f"SELECT node, item, made FROM node_items WHERE node {db.any_id} ORDER BY node, item"  # noqa: S608  (constants)
@@ -162,7 +156,7 @@ def _nodes(db: Db, ns: NamespaceRow) -> Iterator[Record]:
             yield formats.node_record(ns.name, node, made=bool(made[node.id]), items=attached.get(node.id, []))
 
 
-def _edges(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+def _edges(db: Db, ns: Namespace) -> Iterator[Record]:
     sql = (
         f"SELECT source, relation, target, weight FROM edges WHERE source {db.any_id} "  # noqa: S608  (constants)
         "ORDER BY source, relation, target"
@@ -172,19 +166,19 @@ def _edges(db: Db, ns: NamespaceRow) -> Iterator[Record]:
             yield formats.edge_record(ns.name, *edge)
 
 
-def _mentions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+def _mentions(db: Db, ns: Namespace) -> Iterator[Record]:
     sql = f"SELECT item, node FROM mentions WHERE item {db.any_id} ORDER BY item, node"  # noqa: S608  (constants)
     for page in _pages(db, "items", ns):
         for item, node in db.rows(sql, db.ids(page)):
             yield formats.mention_record(ns.name, item, node)
 
 
-def _files(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+def _files(db: Db, ns: Namespace) -> Iterator[Record]:
     for row in file_states(db, ns.id, "").values():
         yield formats.file_record(ns.name, row)
 
 
-def _versions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+def _versions(db: Db, ns: Namespace) -> Iterator[Record]:
     for version in SavedVersions(db, ns.id).all():
         yield formats.version_record(ns.name, version)
 
@@ -322,7 +316,7 @@ def _load_items(tx: SqlTransaction[Any, Any], part: Sequence[Record]) -> None:
         for name, value in formats.version_fields(record).items():
             setattr(row, name, value)
         rows.append(row)
-    tx.table.write(rows)
+    tx.items.write(rows)
     pointed = {row.id: {normal_name(name) for name in links(row.text)} for row in rows if row.linked}
     tx.link_rows.set_pointers(pointed, [])
 
@@ -341,7 +335,8 @@ def _load_raw(db: Db, ns: int, part: Sequence[Record]) -> None:
 
 
 def _load_nodes(db: Db, ns: int, part: Sequence[Record]) -> None:
-    graph.insert_nodes(db, ns, [(each["id"], each["name"], each["label"], each["made"]) for each in part])
+    nodes = [(each["id"], each["name"], normal_name(each["name"]), each["label"], each["made"]) for each in part]
+    graph.insert_nodes(db, ns, nodes)
     properties = [(dumps(each["properties"]), each["id"]) for each in part if each["properties"]]
     db.run_many("UPDATE nodes SET properties = ? WHERE id = ?", properties)
     aliases = [(each["id"], normal_name(alias), alias) for each in part for alias in each["aliases"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,15 @@ from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
-from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page
-from fourfold.ranking.connections import rank_by_links
-from fourfold.retrieval import Hits, Link, Part, Relation
-from fourfold.storage.sql import graph, versions
-from fourfold.storage.sql.dialect import Condition, Db, micros, optional_moment, possible, sendable
-from fourfold.storage.sql.graph import find_path, linked_nodes, neighbors, relations, view
-from fourfold.storage.sql.origins import chunk_ids
+from fourfold.model import Filters, Item, Space
+from fourfold.retrieval import Part
+from fourfold.storage.sql import versions
+from fourfold.storage.sql.dialect import Condition, Db, micros, optional_moment, possible
+from fourfold.storage.sql.namespaces import Namespace, pending_texts
+from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
-from fourfold.storage.values import NeighborQuery, Size, Vocabulary
+from fourfold.storage.values import FileRow, Hidden, PendingText, Size, Vocabulary
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -113,41 +112,82 @@ def _tags(db: Db, ns: int, test: Test) -> Condition:
 # ---------------------------------------------------------------- items and the graph
 
 
-class SqlSnapshot(Protocol):
+N = TypeVar("N", bound=Namespace)
+
+
+class SqlSnapshot(ABC, Generic[N]):
     """A namespace in one read transaction."""
 
-    @property
-    def db(self) -> Db: ...
+    db: Any
+    """The `Db` of the transaction."""
+    namespace: str
+    ns: N
+    has_sources = True
+    """Whether items may refer to raw records."""
+
+    def __init__(self) -> None:
+        self.rows = ItemReader(self)
+
+    @abstractmethod
+    def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]: ...
 
     @property
-    def namespace(self) -> str: ...
+    def exists(self) -> bool:
+        return self.ns.exists
 
     @property
-    def number(self) -> int:
-        """The id of the namespace; 0 if it does not exist."""
-        ...
+    def size(self) -> Size:
+        return self.ns.size
 
     @property
-    def size(self) -> Size: ...
+    def hidden(self) -> Hidden:
+        return Hidden(self.ns.superseded > 0, self.ns.expiring > 0)
 
     @property
-    def has_sources(self) -> bool:
-        """Whether items may refer to raw records."""
-        ...
+    def space(self) -> Space | None:
+        return self.ns.space
+
+    @property
+    def raw(self) -> RawRecords:
+        return RawRecords(self.db, self.ns)
+
+    def files(self, prefix: str) -> Mapping[str, FileRow]:
+        return file_states(self.db, self.ns.id, prefix)
+
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        return pending_texts(self.db, self.ns.id, limit, among)
+
+    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
+        if not self.ns.windows:
+            return {}
+        windows = {item: vectors for item, vectors in self.vectors_of(ids).items() if isinstance(vectors, Windows)}
+        body = "CASE WHEN text = '' THEN title ELSE text END"  # what spans refer to
+        db: Db = self.db
+        sql = f"SELECT id, length({body}) FROM items WHERE +ns = ? AND id {db.any_id}"  # noqa: S608  (constants)
+        lengths = db.rows(sql, self.ns.id, db.ids(windows)) if windows else []
+        return {
+            item: nearest_part(windows[item], query, characters)
+            for item, characters in lengths
+            if len(windows[item].spans) == len(windows[item].vectors)
+        }
+
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        vectors = self.vectors_of(ids).items()
+        return {item: vector for item, vector in vectors if not isinstance(vector, Windows)}
 
 
 class ItemReader:
-    def __init__(self, at: SqlSnapshot) -> None:
+    def __init__(self, at: SqlSnapshot[Any]) -> None:
         self._at = at
 
     def get(self, ids: Sequence[int]) -> dict[int, Item]:
         at = self._at
-        return read_items(at.db, at.namespace, at.number, ids, have_sources=at.has_sources)
+        return read_items(at.db, at.namespace, at.ns.id, ids, have_sources=at.has_sources)
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
         db = self._at.db
         sql = f"SELECT key, id FROM items WHERE ns = ? AND key {db.any_text}"  # noqa: S608  (constants)
-        return dict(db.rows(sql, self._at.number, db.texts(keys)))
+        return dict(db.rows(sql, self._at.ns.id, db.texts(keys)))
 
     def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
         matching, bindings = self._matching(filters)
@@ -170,30 +210,30 @@ class ItemReader:
         return self._at.db.value(f"SELECT count(*) {matching}", *bindings)
 
     def _matching(self, filters: Filters, among: Sequence[int] | None = None) -> tuple[str, list[Any]]:
-        db, ns = self._at.db, self._at.number
+        db, ns = self._at.db, self._at.ns.id
         condition, bindings = where(db, filters, ns)
         if among is None:
             return f"FROM items WHERE ns = ?{condition}", [ns, *bindings]
         return f"FROM items WHERE +ns = ? AND id {db.any_id}{condition}", [ns, db.ids(among), *bindings]
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
-        return list(self.get(chunk_ids(self._at.db, self._at.number, [path], first, last)).values())
+        return list(self.get(chunk_ids(self._at.db, self._at.ns.id, [path], first, last)).values())
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
         db = self._at.db
-        condition, bindings = where(db, filters, self._at.number)
+        condition, bindings = where(db, filters, self._at.ns.id)
         sql = (
             f"SELECT items.id, items.path FROM files {db.ordered_join} items "  # noqa: S608  (constants and our own clauses)
             "ON items.ns = files.ns AND items.path = files.path "
             f"WHERE files.ns = ? AND files.name {db.any_text} AND items.key IS NULL{condition} "
             "ORDER BY items.path, items.chunk_index LIMIT ?"
         )
-        return db.rows(sql, self._at.number, db.texts(names), *bindings, CANDIDATES)
+        return db.rows(sql, self._at.ns.id, db.texts(names), *bindings, CANDIDATES)
 
     def skipped_files(self, names: Sequence[str]) -> list[tuple[str, str]]:
         db = self._at.db
         sql = f"SELECT path, skipped FROM files WHERE ns = ? AND name {db.any_text} AND skipped <> '' ORDER BY path"  # noqa: S608  (constants)
-        return db.rows(sql, self._at.number, db.texts(names))
+        return db.rows(sql, self._at.ns.id, db.texts(names))
 
     def history(self, item: int) -> list[Item]:
         if not possible([item]):
@@ -203,21 +243,21 @@ class ItemReader:
             "UNION SELECT id FROM items WHERE ns = ? AND fact IS NOT NULL AND fact = "
             "(SELECT fact FROM items WHERE ns = ? AND id = ?)"
         )
-        ns = self._at.number
+        ns = self._at.ns.id
         known = self.get(self._at.db.column(sql, ns, item, ns, item, ns, ns, item)).values()
         kept = SavedVersions(self._at.db, ns).of_items([item])
         return versions.latest_first([*known, *(versions.as_item(each, self._at.namespace) for each in kept)])
 
     def versions(self, ids: Sequence[int]) -> dict[int, Item]:
-        kept = SavedVersions(self._at.db, self._at.number).of_ids(ids)
+        kept = SavedVersions(self._at.db, self._at.ns.id).of_ids(ids)
         return {each.id: versions.as_item(each, self._at.namespace) for each in kept}
 
     def versions_at(self, moment: datetime) -> dict[int, int]:
-        return SavedVersions(self._at.db, self._at.number).at(micros(moment))
+        return SavedVersions(self._at.db, self._at.ns.id).at(micros(moment))
 
     def last_expiry(self, now: datetime) -> datetime | None:
         sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"
-        return optional_moment(self._at.db.value(sql, self._at.number, micros(now)))
+        return optional_moment(self._at.db.value(sql, self._at.ns.id, micros(now)))
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
         """Kinds, languages or keys of metadata, each with the number of items that have it."""
@@ -225,57 +265,7 @@ class ItemReader:
         name, table = ("pair.key", f", {db.metadata_keys}") if field == "metadata" else (f"items.{field}", "")
         known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
         sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
-        return dict(db.rows(sql, self._at.number))
-
-
-class GraphReader(ABC):
-    """The graph of a namespace. How links are found, and which items pass filters, differs between the databases."""
-
-    def __init__(self, at: SqlSnapshot) -> None:
-        self._at = at
-
-    @abstractmethod
-    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]: ...
-
-    @abstractmethod
-    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
-
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
-        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
-
-    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
-        return graph.named(self._at.db, self._at.number, names)
-
-    def relations(self, nodes: Sequence[int]) -> list[Relation]:
-        return relations(self._at.db, nodes)
-
-    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
-        db = self._at.db
-        if not sendable([like]):
-            return []
-        chosen, bound = ("", ()) if among is None else (f"AND nodes.id {db.any_id} ", (db.ids(among),))
-        sql = (
-            "SELECT name, label, holders, mentioned, degree FROM (SELECT name, label, holders, "  # noqa: S608  (constants)
-            f"{db.mention_count} AS mentioned, degree, own.folded FROM nodes JOIN names own ON own.node = nodes.id "
-            f"AND own.alias IS NULL WHERE nodes.ns = ? {chosen}AND (? = '' OR EXISTS (SELECT 1 FROM names "
-            "WHERE node = nodes.id AND replace(names.folded, ?, '') <> names.folded))) AS counted "
-            "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
-        )
-        return [NodeSummary(*row) for row in db.rows(sql, self._at.number, *bound, like, like, limit, offset)]
-
-    def nodes_of(self, item: int) -> Sequence[int]:
-        return linked_nodes(self._at.db, item)
-
-    def view(self, name: str, label: str | None, limit: int) -> NodeView:
-        return view(self._at.db, graph.required(self._at.db, self._at.number, name, label), limit)
-
-    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        node = graph.required(self._at.db, self._at.number, wanted.name, wanted.label)
-        return neighbors(self._at.db, node, wanted)
-
-    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
-        first, last = (graph.required(self._at.db, self._at.number, name) for name in (start, goal))
-        return find_path(self._at.db, first, last, max_depth)
+        return dict(db.rows(sql, self._at.ns.id))
 
 
 # ---------------------------------------------------------------- windows of long items

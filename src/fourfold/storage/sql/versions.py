@@ -119,18 +119,18 @@ def merge(tx: Tx, kept: int, others: Sequence[int], now: datetime) -> Item:
         if id not in found:
             raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     _check_mergeable(tx, found[kept], [found[id] for id in others])
-    saved = tx.saved
+    saved = tx.items.saved
     until = _after(saved.of_items([kept, *others]), now)
     saved.keep(found[kept], moment(until), linked=_is_linked(tx, kept))
     saved.add([_merged(tx, found[id], kept, until) for id in others])
-    tx.rewrite(kept, _united(found[kept], [found[id] for id in others]), now)
-    tx.remove(others)
+    tx.items.rewrite(kept, _united(found[kept], [found[id] for id in others]), now)
+    tx.items.remove(others)
     return _items(tx, [kept])[kept]
 
 
 def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
     """Makes versions the present state of their items, and merged items items again; returns these items."""
-    saved = tx.saved
+    saved = tx.items.saved
     found = {version.id: version for version in saved.of_ids(ids)}
     restored: list[int] = []
     for id in ids:
@@ -138,7 +138,7 @@ def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
             raise NotFound(f"no version {id}", "fourfold history ID shows the versions of an item")
         version = found[id]
         old = records.new_item(version.record)
-        new = replace(old, source_ids=tuple(tx.table.known_raw(old.source_ids)))
+        new = replace(old, source_ids=tuple(tx.items.known_raw(old.source_ids)))
         if version.merged:
             _check_key(tx, id, new)
             _insert(tx, id, new, version.record)
@@ -147,7 +147,7 @@ def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
             present = _items(tx, [version.item])[version.item]
             saved.keep(present, now, linked=_is_linked(tx, version.item))
             place = {"key": present.key, "path": present.path, "chunk_index": present.chunk_index}
-            tx.rewrite(version.item, replace(new, **place), now)
+            tx.items.rewrite(version.item, replace(new, **place), now)
         restored.append(id if version.merged else version.item)
     return list(_items(tx, restored).values())
 
@@ -166,7 +166,7 @@ def _insert(tx: Tx, item: int, new: NewItem, record: Record) -> None:
     row.id, vector = item, records.vector(record)
     if vector is not None and not isinstance(vector, Windows) and len(vector) == _given_dimension(tx.ns.space):
         row.vector = vector
-    tx.table.write([row])
+    tx.items.write([row])
     tx.link([row])
 
 
@@ -209,7 +209,7 @@ def _record(item: Item, *, linked: bool, vector: Vector | None = None) -> Record
 
 def _merged(tx: Tx, item: Item, kept: int, until: int) -> Version:
     """With its vector, if callers give the vectors of the namespace and no embedder makes them."""
-    vector = tx.table.stored_vectors([item.id]).get(item.id) if _given_dimension(tx.ns.space) else None
+    vector = tx.items.stored_vectors([item.id]).get(item.id) if _given_dimension(tx.ns.space) else None
     given = None if isinstance(vector, Windows) else vector
     record = _record(item, linked=_is_linked(tx, item.id), vector=given)
     return Version(item.id, kept, until, merged=True, record=record)

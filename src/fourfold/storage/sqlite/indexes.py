@@ -18,7 +18,7 @@ from fourfold.index.text_index import TextIndex, TextState
 from fourfold.index.vector_index import VectorIndex, VectorState
 from fourfold.model import Space
 from fourfold.storage.sqlite.database import DEFAULT, Database, Deadline, Tuning
-from fourfold.storage.sqlite.namespaces import SqliteSource, SqliteSourceSnapshot
+from fourfold.storage.sqlite.namespaces import SourceRows, SqliteSource
 from fourfold.storage.sqlite.publishing import Publisher
 from fourfold.threads import Task, Workers
 
@@ -92,7 +92,7 @@ class Indexes:
 
     def read_open_texts(self, at: SqliteSnapshot, work: Callable[[TextState], T]) -> T:
         """The same without waiting. Raises IndexOpening if the index cannot be read now."""
-        index = self._text_index(at.ns)
+        index = self._text_index(at.ns.id)
         state = self._current(index, at)
         try:
             return work(state)
@@ -101,7 +101,7 @@ class Indexes:
 
     def read_vectors(self, at: SqliteSnapshot, space: Space, work: Callable[[VectorState], T]) -> T:
         """Calls `work` with the vector index as of the snapshot; waits, within the deadline, until it can be read."""
-        index = self._vector_index(at.ns, space)
+        index = self._vector_index(at.ns.id, space)
         while True:
             try:
                 state = self._current(index, at)
@@ -138,22 +138,22 @@ class Indexes:
         index.searched_at = now = time.monotonic()
         state, last = index.state, self._last_confirmed(at)
         if state is None or state.seq < last:
-            state = index.current(SqliteSourceSnapshot(at.db, at.ns), last)
+            state = index.current(SourceRows(at.db, at.ns.id), last)
             if state is None:
-                rebuilding = isinstance(index, TextIndex) and self.publisher.lacks_many_texts(at.db, at.ns)
-                raise IndexOpening(self._begin(index, lambda: self._open(at.ns, index)), rebuilding=rebuilding)
+                rebuilding = isinstance(index, TextIndex) and self.publisher.lacks_many_texts(at.db, at.ns.id)
+                raise IndexOpening(self._begin(index, lambda: self._open(at.ns.id, index)), rebuilding=rebuilding)
         if (
             state.seq - state.segment.seq >= self.tuning.publish_every_changes
             and now - index.checked_at > self.tuning.look_every_seconds
         ):
             index.checked_at = now
-            self._begin(index, lambda: self._take_over(at.ns, index))
+            self._begin(index, lambda: self._take_over(at.ns.id, index))
         return state
 
     def _last_confirmed(self, at: SqliteSnapshot) -> int:
         """The last change that a search has to show. A write of this process is folded in before it is confirmed."""
         hidden = self._hidden()
-        if hidden is None or hidden.ns != at.ns or not hidden.before < at.last_change <= hidden.last:
+        if hidden is None or hidden.ns != at.ns.id or not hidden.before < at.last_change <= hidden.last:
             return at.last_change
         return hidden.before
 

@@ -25,7 +25,7 @@ from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
 from fourfold.storage.sql.reading import where
 from fourfold.storage.sqlite.database import Connection, Database, Tuning
-from fourfold.storage.sqlite.namespaces import last_change, pruned_until
+from fourfold.storage.sqlite.namespaces import SourceRows
 from fourfold.storage.values import TagUse
 from fourfold.threads import Task, Workers
 
@@ -227,7 +227,7 @@ class Changed(NamedTuple):
 
 def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Changed | None:
     """Items and nodes whose links or tags may have changed; None if that is not known, or if there are too many."""
-    if pruned_until(db, ns) > after:
+    if SourceRows(db, ns).pruned > after:
         return None
     sql = (
         "SELECT DISTINCT item, what & ? FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? "
@@ -332,29 +332,29 @@ class LinkCache:
     def state(self, at: SqliteSnapshot) -> LinkState | None:
         """The columns as of the snapshot, if `known` has those of another change; None if there are none."""
         with self._changing:
-            return self._followed(at, self.known.get(at.ns) or Known(at.last_change))
+            return self._followed(at, self.known.get(at.ns.id) or Known(at.last_change))
 
     def _followed(self, at: SqliteSnapshot, known: Known) -> LinkState | None:
         if known.state is not None and known.change <= at.last_change:
             state = self._folded(at, known.state, known.change)
             if state is not None:
-                self.known[at.ns] = replace(known, change=at.last_change, state=state)
+                self.known[at.ns.id] = replace(known, change=at.last_change, state=state)
                 if len(state.tail) > self._tuning.columns_tail:
-                    self._begin(at.ns, known)
+                    self._begin(at.ns.id, known)
                 return state
         if known.change > at.last_change or not at.exists:
             return None  # an older snapshot than that of another search
         misses = known.misses + 1 if known.change == at.last_change else 1
-        self.known[at.ns] = Known(at.last_change, None, misses, known.not_before)
+        self.known[at.ns.id] = Known(at.last_change, None, misses, known.not_before)
         if misses >= self._tuning.columns_after_searches:
-            self._begin(at.ns, known)
+            self._begin(at.ns.id, known)
         return None
 
     def _folded(self, at: SqliteSnapshot, state: LinkState, since: int) -> LinkState | None:
         """The columns with the changes since; None if they have to be built again."""
         if since == at.last_change:
             return state  # another search was first
-        found = changed(at.db, at.ns, since, at.last_change, self._tuning.columns_fold_changes)
+        found = changed(at.db, at.ns.id, since, at.last_change, self._tuning.columns_fold_changes)
         if found is None or len(state.tail) > _LONGEST_TAIL * self._tuning.columns_tail:
             return None
         if not found.items and not found.nodes:
@@ -376,7 +376,7 @@ class LinkCache:
         change, state = 0, None
         try:
             with scheduling.in_bulk(), self._database.read() as db:
-                change = last_change(db, ns)
+                change = SourceRows(db, ns).last_change
                 size = db.value(_SIZE, ns, ns) or 0
                 state = self._read(db, ns) if size <= self._tuning.max_column_rows else None
         except (_Closed, ValueError):  # ValueError: rows that refer to missing rows, which `check` reports

@@ -34,18 +34,12 @@ from fourfold.storage.sqlite import schema
 from fourfold.storage.sqlite.database import Connection, Database, Deadline, translated
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.namespaces import (
-    SqliteSourceSnapshot,
-    all_ids,
+    SourceRows,
     all_namespaces,
     find_namespace,
     flawed_windows,
-    last_change,
-    log_changes,
     namespace_languages,
-    prune_changes,
     read_namespace,
-    read_texts,
-    read_vectors,
     stored_vectors,
 )
 from fourfold.storage.sqlite.publishing import NoChildProcess, Publisher, link_in_child
@@ -237,7 +231,7 @@ def check_store(database: Database, indexes: Indexes) -> list[str]:
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
             if read_namespace(db, ns).space == space:  # otherwise another process has just begun to renew all vectors
-                states = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
+                states = indexes.caught_up(ns, space, SourceRows(db, ns), published)
                 problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, *states)]
     return problems
 
@@ -261,15 +255,16 @@ def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | No
     for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
             yield f"its {name} index is damaged ({state.segment.damage})"
-    stored = all_ids(db, ns)
+    rows = SourceRows(db, ns)
+    stored = rows.all_ids()
     german: Counter[str] = Counter()
     parts = _chunks(stored)
-    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(read_texts(db, part))))
+    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(rows.texts(part))))
     yield from _differing("keyword", texts, stored, wrong)
     yield from _wrong_words(texts, german)
     if nearness is not None:
         embedded = [item for (item,) in db.rows(_EMBEDDED, ns)]
-        wrong = sum(_wrong_vectors(db, nearness, part) for part in _chunks(embedded))
+        wrong = sum(_wrong_vectors(rows, nearness, part) for part in _chunks(embedded))
         yield from _differing("vector", nearness, embedded, wrong)
 
 
@@ -314,9 +309,9 @@ def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
         yield "its keyword index has other German words than the texts"
 
 
-def _wrong_vectors(db: Connection, state: VectorState, ids: Sequence[int]) -> int:
+def _wrong_vectors(rows: SourceRows, state: VectorState, ids: Sequence[int]) -> int:
     """Items of which an index holds other vectors than the rows, or another number of them."""
-    stored, matrix = read_vectors(db, ids, state.tail.dimension)
+    stored, matrix = rows.vectors(ids, state.tail.dimension)
     known = np.unique(stored)
     parts = [(part, part.find(known)) for part in (state.published, state.tail)]
     held = np.concatenate([part.ids[found] for part, found in parts])
@@ -383,10 +378,11 @@ def _without_orphans(db: Connection) -> list[str]:
 
 def _begin_log(db: Connection, ns: int) -> None:
     """Two entries, and none before them: every process has to open the indexes again."""
-    log_changes(db, ns, [(0, Change.LABELS)])
-    last = last_change(db, ns)
-    log_changes(db, ns, [(0, Change.LABELS)])
-    prune_changes(db, ns, last)
+    rows, entry = SourceRows(db, ns), (0, Change.LABELS.value)
+    rows.log([entry])
+    last = rows.last_change
+    rows.log([entry])
+    rows.prune(last)
 
 
 def _publish(publisher: Publisher, ns: int, *, purge: bool) -> None:
@@ -492,7 +488,7 @@ class SqliteMaintenance:
 
     def _bring_within_limits(self, namespace: str, ids: Sequence[int]) -> list[str]:
         with self._transaction(namespace) as tx:
-            return mend(read_items(tx.db, namespace, tx.ns.id, ids).values(), tx.raw.add, tx.rewrite)
+            return mend(read_items(tx.db, namespace, tx.ns.id, ids).values(), tx.raw.add, tx.items.rewrite)
 
     def backup(self, target: Path) -> None:
         with self._db.read() as db:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.embed.windows import Span, Windows, flaw, rows_of, spans_of
+from fourfold.embed.windows import Span, Windows, flaw
 from fourfold.index.log_tail import Change, TextRow
-from fourfold.retrieval import Part
 from fourfold.scheduling import paced
-from fourfold.storage.sql.namespaces import Namespace, store_languages
-from fourfold.storage.sql.reading import nearest_part
+from fourfold.storage.sql.namespaces import COLUMNS, Namespace, store_languages
 from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.storage.sqlite.database import Connection, Database
 
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 
-_SELECT = (
-    "SELECT id, name, items, vectors, windows, names, fingerprint, dimension, superseded, expiring FROM namespaces"
-)
+_SELECT = f"SELECT {COLUMNS} FROM namespaces"  # noqa: S608  (constants)
 
 
 def find_namespace(db: Connection, namespace: str) -> Namespace:
@@ -61,8 +57,8 @@ def store_namespace(db: Connection, ns: Namespace) -> None:
     )  # fmt: skip
     store_languages(db, ns)
     ns.touch(sorted(ns.relinked), Change.LABELS)
-    log_changes(db, ns.id, ns.touched.items())
-    log_changes(db, ns.id, ((node, Change.NODE) for node in sorted(ns.renamed_nodes)))
+    nodes = [(node, Change.NODE.value) for node in sorted(ns.renamed_nodes)]
+    SourceRows(db, ns.id).log([*ns.touched.items(), *nodes])
     for done in (ns.touched, ns.relinked, ns.renamed_nodes):
         done.clear()
 
@@ -74,46 +70,60 @@ _KEPT_MARKS = 8
 """Publications that may take effect between the moments at which a process reads the files and the database."""
 
 
-def log_changes(db: Connection, ns: int, changes: Iterable[tuple[int, int]]) -> None:
-    """Logs items and what changed in each (`Change`)."""
-    rows = ((ns, item, int(what)) for item, what in changes)
-    db.executemany("INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)", rows)
+class SourceRows:
+    """The change log of a namespace and its rows, as indexes read them (`index.log_tail.SourceSnapshot`)."""
 
+    def __init__(self, db: Connection, ns: int) -> None:
+        self.db = db
+        self.ns = ns
 
-def last_change(db: Connection, ns: int) -> int:
-    return db.value("SELECT max(seq) FROM changes WHERE ns = ?", ns) or 0
+    @property
+    def last_change(self) -> int:
+        return self.db.value("SELECT max(seq) FROM changes WHERE ns = ?", self.ns) or 0
 
+    @property
+    def pruned(self) -> int:
+        return self.db.value("SELECT pruned FROM namespaces WHERE id = ?", self.ns)
 
-def count_changes(db: Connection, ns: int, after: int, limit: int, kinds: int = -1) -> int:
-    """Changes after that one, of these kinds or of any, counted up to `limit`."""
-    sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? AND what & ? LIMIT ?)"
-    return db.value(sql, ns, after, int(kinds), limit)
+    def all_ids(self) -> list[int]:
+        return self.db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self.ns)
 
+    def changed_ids(self, after: int, last: int, kinds: Change) -> list[int]:
+        sql = "SELECT DISTINCT item FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? ORDER BY item"
+        return self.db.column(sql, self.ns, after, last, int(kinds))
 
-def pruned_until(db: Connection, ns: int) -> int:
-    """The log begins after this change."""
-    return db.value("SELECT pruned FROM namespaces WHERE id = ?", ns)
+    def count_changes(self, after: int, limit: int, kinds: Change | None = None) -> int:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? AND what & ? LIMIT ?)"
+        return self.db.value(sql, self.ns, after, -1 if kinds is None else int(kinds), limit)
 
+    def texts(self, ids: Sequence[int]) -> Iterator[TextRow]:
+        """Those of the items that exist, in the order of their ids."""
+        sql = f"SELECT {TEXT_ROW} FROM items WHERE id {self.db.any_id} ORDER BY id"  # noqa: S608  (constants)
+        return paced(self.db.stream(sql, self.db.ids(ids)))
 
-def prune_changes(db: Connection, ns: int, last: int) -> None:
-    """Removes changes up to `last`, which all published indexes hold."""
-    db.execute("DELETE FROM changes WHERE ns = ? AND seq <= ?", (ns, last))
-    db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (last, ns))
+    def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
+        """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
+        sql = f"SELECT item, vector FROM vectors WHERE item {self.db.any_id} AND length(vector) % ? = 0 ORDER BY item"  # noqa: S608  (constants)
+        rows: list[tuple[int, bytes]] = self.db.rows(sql, self.db.ids(ids), dimension * 4)
+        matrix = np.frombuffer(b"".join(blob for _, blob in rows), np.float32).reshape(-1, dimension)
+        items = np.array([item for item, _ in rows], np.int64)
+        if len(items) == len(matrix):
+            return items, matrix
+        return np.repeat(items, [len(blob) // (dimension * 4) for _, blob in rows]), matrix
 
+    def publication_marks(self, kind: str) -> list[str]:
+        marks: str | None = self.db.value("SELECT value FROM settings WHERE name = ?", f"published/{self.ns}/{kind}")
+        return marks.split() if marks else []
 
-def read_texts(db: Connection, ids: Sequence[int]) -> Iterator[TextRow]:
-    """Those of the items that exist, in the order of their ids."""
-    sql = f"SELECT {TEXT_ROW} FROM items WHERE id {db.any_id} ORDER BY id"  # noqa: S608  (constants)
-    return paced(db.stream(sql, db.ids(ids)))
+    def log(self, changes: Iterable[tuple[int, int]]) -> None:
+        """Logs items and what changed in each (`Change`)."""
+        rows = [(self.ns, item, what) for item, what in changes]
+        self.db.run_many("INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)", rows)
 
-
-def all_ids(db: Connection, ns: int) -> list[int]:
-    return db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", ns)
-
-
-def publication_marks(db: Connection, ns: int, kind: str) -> list[str]:
-    known: str | None = db.value("SELECT value FROM settings WHERE name = ?", f"published/{ns}/{kind}")
-    return known.split() if known else []
+    def prune(self, last: int) -> None:
+        """Removes changes up to `last`, which all published indexes hold."""
+        self.db.run("DELETE FROM changes WHERE ns = ? AND seq <= ?", self.ns, last)
+        self.db.run("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", last, self.ns)
 
 
 class SqliteSource:
@@ -124,51 +134,16 @@ class SqliteSource:
         self.ns = ns
 
     @contextmanager
-    def read(self) -> Generator[SqliteSourceSnapshot]:
+    def read(self) -> Generator[SourceRows]:
         with self.database.read() as db:
-            yield SqliteSourceSnapshot(db, self.ns)
+            yield SourceRows(db, self.ns)
 
     def add_publication_mark(self, kind: str) -> str:
         mark = secrets.token_hex(8)
         with self.database.write() as db:
-            kept = " ".join([*publication_marks(db, self.ns, kind), mark][-_KEPT_MARKS:])
-            db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (f"published/{self.ns}/{kind}", kept))
+            marks = " ".join([*SourceRows(db, self.ns).publication_marks(kind), mark][-_KEPT_MARKS:])
+            db.run("INSERT OR REPLACE INTO settings VALUES (?, ?)", f"published/{self.ns}/{kind}", marks)
         return mark
-
-
-class SqliteSourceSnapshot:
-    """Implements `fourfold.index.log_tail.SourceSnapshot` inside the transaction of `db`."""
-
-    def __init__(self, db: Connection, ns: int) -> None:
-        self.db = db
-        self.ns = ns
-
-    @property
-    def last_change(self) -> int:
-        return last_change(self.db, self.ns)
-
-    @property
-    def pruned(self) -> int:
-        return pruned_until(self.db, self.ns)
-
-    def all_ids(self) -> list[int]:
-        return all_ids(self.db, self.ns)
-
-    def changed_ids(self, after: int, last: int, kinds: Change) -> list[int]:
-        sql = "SELECT DISTINCT item FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? ORDER BY item"
-        return [item for (item,) in self.db.execute(sql, (self.ns, after, last, int(kinds)))]
-
-    def count_changes(self, after: int, limit: int, kinds: Change | None = None) -> int:
-        return count_changes(self.db, self.ns, after, limit, -1 if kinds is None else kinds)
-
-    def texts(self, ids: Sequence[int]) -> Iterator[TextRow]:
-        return read_texts(self.db, ids)
-
-    def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
-        return read_vectors(self.db, ids, dimension)
-
-    def publication_marks(self, kind: str) -> list[str]:
-        return publication_marks(self.db, self.ns, kind)
 
 
 # ---------------------------------------------------------------- vectors
@@ -191,26 +166,6 @@ BODY = "iif(text = '', title, text)"
 """What spans refer to."""
 
 
-def insert_vectors(db: Connection, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-    """Stores the vectors of items that have none."""
-    spans = [spans_of(vector) for _, vector in given]
-    db.run_many(
-        "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)",
-        [(item, rows_of(vector).tobytes(), packed(own)) for (item, vector), own in zip(given, spans, strict=True)],
-    )
-    ns.vectors += len(given)
-    ns.windows += sum(max(0, len(own) - 1) for own in spans)
-
-
-def drop_vectors(db: Connection, ns: Namespace, items: Sequence[int]) -> None:
-    """Removes the vectors of items, and takes the items from the queue."""
-    ids = db.ids(items)
-    for (size,) in db.rows(f"DELETE FROM vectors WHERE item {db.any_id} RETURNING length(spans)", ids):  # noqa: S608  (constants)
-        ns.vectors -= 1
-        ns.windows -= 0 if size is None else size // SPAN_BYTES - 1
-    db.run(f"DELETE FROM waiting WHERE ns = ? AND item {db.any_id}", ns.id, ids)  # noqa: S608  (constants)
-
-
 def stored_vectors(db: Connection, dimension: int | None, ids: Sequence[int]) -> dict[int, Vector | Windows]:
     """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
     if not dimension:
@@ -221,31 +176,6 @@ def stored_vectors(db: Connection, dimension: int | None, ids: Sequence[int]) ->
         matrix = np.frombuffer(blob, np.float32).reshape(-1, dimension)
         made[item] = matrix[0] if spans is None else Windows(matrix, unpacked(spans))
     return made
-
-
-def read_vectors(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
-    """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
-    sql = f"SELECT item, vector FROM vectors WHERE item {db.any_id} AND length(vector) % ? = 0 ORDER BY item"  # noqa: S608  (constants)
-    found: list[tuple[int, bytes]] = db.rows(sql, db.ids(ids), dimension * 4)
-    matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
-    ids_of = np.array([item for item, _ in found], np.int64)
-    if len(ids_of) == len(matrix):
-        return ids_of, matrix
-    return np.repeat(ids_of, [len(blob) // (dimension * 4) for _, blob in found]), matrix
-
-
-def nearest_parts(db: Connection, ns: int, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
-    """Of items with several vectors: the part of the text whose vector is nearest."""
-    sql = (
-        f"SELECT item, vector, spans, length({BODY}) FROM vectors JOIN items ON id = item "  # noqa: S608  (constants)
-        f"WHERE +ns = ? AND item {db.any_id} AND length(vector) * ? = length(spans) * ?"
-    )
-    found: dict[int, Part] = {}
-    dimension = len(query)
-    for item, vector, spans, characters in db.rows(sql, ns, db.ids(ids), SPAN_BYTES, dimension * 4):
-        windows = Windows(np.frombuffer(vector, np.float32).reshape(-1, dimension), unpacked(spans))
-        found[item] = nearest_part(windows, query, characters)
-    return found
 
 
 def flawed_windows(db: Connection) -> list[int]:

@@ -31,14 +31,7 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import transaction
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, translated
-from fourfold.storage.sqlite.namespaces import (
-    SqliteSource,
-    count_changes,
-    last_change,
-    prune_changes,
-    pruned_until,
-    read_namespace,
-)
+from fourfold.storage.sqlite.namespaces import SourceRows, SqliteSource, read_namespace
 from fourfold.text.analysis import ANALYSER_VERSION
 
 # ---------------------------------------------------------------- in this process or in a child process
@@ -218,9 +211,8 @@ def _has_input_ended(job: PublishJob, database: Database) -> bool:
 def _has_unpublished(job: PublishJob, database: Database, count: int) -> bool:
     with database.read() as db:
         seq = publish.published_seq(Path(job.folder), job.owner, read_namespace(db, job.ns).space)
-        if last_change(db, job.ns) - seq < count:
-            return False
-        return count_changes(db, job.ns, seq, count) >= count
+        rows = SourceRows(db, job.ns)
+        return rows.last_change - seq >= count and rows.count_changes(seq, count) >= count
 
 
 # ---------------------------------------------------------------- what is due
@@ -228,7 +220,6 @@ def _has_unpublished(job: PublishJob, database: Database, count: int) -> bool:
 
 _PRUNE_BATCH_CHANGES = 50_000
 """Changes that one transaction removes from the log."""
-_ANY_CHANGE = -1
 
 
 class OpenIndexes(Protocol):
@@ -332,10 +323,11 @@ class Publisher:
         """Changes that the indexes lack, counted up to `limit`."""
         return self._count_after(db, ns, self.published_seq(db, ns), limit)
 
-    def _count_after(self, db: Connection, ns: int, seq: int, limit: int, kinds: int = _ANY_CHANGE) -> int:
+    def _count_after(self, db: Connection, ns: int, seq: int, limit: int, kinds: Change | None = None) -> int:
         """Changes after `seq`, counted up to `limit`; at least all items, if the log no longer covers them."""
-        count = count_changes(db, ns, seq, limit, kinds)
-        return max(count, read_namespace(db, ns).size.items) if seq < pruned_until(db, ns) else count
+        rows = SourceRows(db, ns)
+        count = rows.count_changes(seq, limit, kinds)
+        return max(count, read_namespace(db, ns).items) if seq < rows.pruned else count
 
     def _lacks_faiss(self, db: Connection, ns: int, expected_vectors: int = 0) -> bool:
         """Whether FAISS must be trained, now or after a publication of `expected_vectors`."""
@@ -437,13 +429,13 @@ class Publisher:
         """Removes published changes from the log, except the last ones, which other processes may still need."""
         kept = self._tuning.log_kept_changes
         with self._database.read() as db:
-            last, done = self.published_seq(db, ns) - kept, pruned_until(db, ns)
+            last, done = self.published_seq(db, ns) - kept, SourceRows(db, ns).pruned
         if last <= done + kept:
             return
         while done < last:
             done = min(done + _PRUNE_BATCH_CHANGES, last)
             with self._database.write() as db:
-                prune_changes(db, ns, done)
+                SourceRows(db, ns).prune(done)
 
     # ------------------------------------------------------------ bulk loads
 

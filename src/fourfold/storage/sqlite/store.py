@@ -31,15 +31,15 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Filters, Json, Space
+from fourfold.model import NO_FILTERS, Filters, Json
 from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
-from fourfold.retrieval import Hits, Link, Part, Ranking
+from fourfold.retrieval import Hits, Link, Ranking
+from fourfold.storage.sql.graph import GraphReader
 from fourfold.storage.sql.linking import Linker, name_terms
-from fourfold.storage.sql.namespaces import pending_texts
-from fourfold.storage.sql.origins import RawRecords, file_states
+from fourfold.storage.sql.namespaces import COLUMNS, Namespace
 from fourfold.storage.sql.portable import SqlPortable, export_records
-from fourfold.storage.sql.reading import GraphReader, ItemReader
+from fourfold.storage.sql.reading import SqlSnapshot
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Deadline, Tuning
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.links import (
@@ -62,9 +62,9 @@ from fourfold.storage.sqlite.maintenance import (
     store_identity,
     store_status,
 )
-from fourfold.storage.sqlite.namespaces import all_ids, last_change, namespace_languages, nearest_parts, stored_vectors
+from fourfold.storage.sqlite.namespaces import SourceRows, namespace_languages, stored_vectors
 from fourfold.storage.sqlite.transaction import SqliteTransaction
-from fourfold.storage.values import FileRow, Hidden, PendingText, Record, Size, TagUse
+from fourfold.storage.values import Record, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task, Workers
@@ -97,7 +97,7 @@ class Caches:
 
     def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
         """The ids that pass, cached until the namespace changes."""
-        name = f"{at.ns} {filters!r}"
+        name = f"{at.ns.id} {filters!r}"
         with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
             known = self._allowed.get(name)
             if known is None or known[0] != at.last_change:
@@ -109,64 +109,39 @@ class Caches:
 
 
 _SQL = (
-    "SELECT name, id, items, vectors, windows, fingerprint, dimension, "
-    "(SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
-    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources), superseded > 0, "
-    "expiring > 0 FROM namespaces WHERE "
+    f"SELECT {COLUMNS}, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "  # noqa: S608  (constants)
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources) FROM namespaces WHERE "
 )
-_BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
 
 
-class SqliteSnapshot:
+class SqliteSnapshot(SqlSnapshot[Namespace]):
     """Valid inside the transaction of `db`. A namespace that does not exist has the number 0, which no row has."""
+
+    db: Connection
 
     def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
         """`namespace`: its name or number."""
-        row = db.execute(_BY_NAME if isinstance(namespace, str) else _BY_NUMBER, (namespace,)).fetchone()
+        super().__init__()
+        sql = f"{_SQL}name = ?" if isinstance(namespace, str) else f"{_SQL}id = ?"
+        *row, last, has_files, has_sources = (db.rows(sql, namespace) or _MISSING)[0]
         self.db = db
         self.caches = caches
         self.deadline = deadline
-        self.namespace, self.ns, *size, fingerprint, dimension, last = (row or _MISSING)[:_COUNTED]
-        has = (row or _MISSING)[_COUNTED:]
-        self.size = Size(*size)
-        self.space = None if fingerprint is None else Space(fingerprint, dimension)
+        self.ns = Namespace(*row)
+        self.namespace = self.ns.name
         self.last_change: int = last or 0
-        self.has_files, self.has_sources, *hidden = map(bool, has)
-        self.hidden = Hidden(*hidden)
+        self.has_files, self.has_sources = bool(has_files), bool(has_sources)
         self._filtered: tuple[Filters, Ints | TimedOut] | None = None
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
-        self.rows = ItemReader(self)
         self.words = SqliteWords(self)
         self.vectors = SqliteVectors(self)
-        self.graph = SqliteGraph(self)
         self.tags = SqliteTags(self)
+        self.graph = SqliteGraph(self)
 
-    @property
-    def exists(self) -> bool:
-        return bool(self.ns)
-
-    @property
-    def number(self) -> int:
-        return self.ns
-
-    @property
-    def raw(self) -> RawRecords:
-        return RawRecords(self.db, self.namespace, self.ns)
-
-    def files(self, prefix: str) -> Mapping[str, FileRow]:
-        return file_states(self.db, self.ns, prefix)
-
-    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return pending_texts(self.db, self.ns, limit, among)
-
-    def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
-        return nearest_parts(self.db, self.ns, query, ids) if self.size.windows else {}
-
-    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        known = {} if self.space is None else stored_vectors(self.db, self.space.dimension, ids)
-        return {item: vector for item, vector in known.items() if not isinstance(vector, Windows)}
+    def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
+        return stored_vectors(self.db, self.ns.dimension, ids)
 
     def keyword_query(self, text: str) -> KeywordQuery:
         if not self.exists:
@@ -176,9 +151,9 @@ class SqliteSnapshot:
     @property
     def languages(self) -> Mapping[str, int]:
         """With the number of their items, the commonest first."""
-        known = self.caches.languages.get(self.ns)
+        known = self.caches.languages.get(self.ns.id)
         if known is None or known[0] != self.last_change:
-            known = self.caches.languages[self.ns] = (self.last_change, namespace_languages(self.db, self.ns))
+            known = self.caches.languages[self.ns.id] = (self.last_change, namespace_languages(self.db, self.ns.id))
         return known[1]
 
     @property
@@ -186,7 +161,7 @@ class SqliteSnapshot:
         """Names, links and tags in memory, if this process has them as of this snapshot."""
         if self._links is None:
             cache = self.caches.links
-            known = cache.known.get(self.ns)
+            known = cache.known.get(self.ns.id)
             current = None if known is None or known.change != self.last_change else known.state
             self._links = (current or cache.state(self),)
         return self._links[0]
@@ -220,8 +195,7 @@ class SqliteSnapshot:
         return list(compress(found, passes))
 
 
-_COUNTED = 8
-_MISSING: tuple[Any, ...] = ("", 0, 0, 0, 0, None, None, 0, 0, 0, 0, 0)
+_MISSING: list[tuple[Any, ...]] = [(0, "", 0, 0, 0, 0, None, None, 0, 0, 0, 0, 0)]
 
 
 class _OfItem(Protocol):
@@ -338,7 +312,7 @@ class SqliteGraph(GraphReader):
         return self._at.passing(filters, found)
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
-        return self._at.passing(filters, item_links(self._at.db, self._at.ns, ids))
+        return self._at.passing(filters, item_links(self._at.db, self._at.ns.id, ids))
 
     def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
         links = self._at.links
@@ -353,21 +327,21 @@ class SqliteTags:
 
     def counts(self) -> Mapping[str, int]:
         at = self._at
-        known = at.caches.tag_counts.get(at.ns)
+        known = at.caches.tag_counts.get(at.ns.id)
         if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
-            counts = tag_counts(at.db, at.ns, hidden=at.hidden.superseded)
-            known = at.caches.tag_counts[at.ns] = (at.last_change, time.monotonic(), counts)
+            counts = tag_counts(at.db, at.ns.id, hidden=at.hidden.superseded)
+            known = at.caches.tag_counts[at.ns.id] = (at.last_change, time.monotonic(), counts)
         return known[2]
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
         at, links = self._at, self._at.links
         if links is not None:
             return list(map(TagUse._make, links.tag_uses(candidates, at.allowed(filters), limit)))
-        return tag_uses(at.db, at.ns, candidates, filters, limit)
+        return tag_uses(at.db, at.ns.id, candidates, filters, limit)
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        shared = selective_tags(carried_tags(self._at.db, self._at.ns, ids))
-        return self._at.passing(filters, uses_of_tags(self._at.db, self._at.ns, shared))
+        shared = selective_tags(carried_tags(self._at.db, self._at.ns.id, ids))
+        return self._at.passing(filters, uses_of_tags(self._at.db, self._at.ns.id, shared))
 
     def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
         links = self._at.links
@@ -469,7 +443,7 @@ class SqliteStore:
                     yield tx
                     tx.store()
                     if tx.items_put >= self._tuning.bulk_items:
-                        hidden = HiddenChanges(tx.ns.id, tx.first_change, last_change(db, tx.ns.id))
+                        hidden = HiddenChanges(tx.ns.id, tx.first_change, SourceRows(db, tx.ns.id).last_change)
                         self._indexes.hide(hidden)
                 self._indexes.fold_in()
             except BaseException:
@@ -494,7 +468,7 @@ class SqliteStore:
                 return []
             groups = name_terms(name, tuple(at.languages))
             if not groups:
-                return all_ids(db, at.ns)
+                return SourceRows(db, at.ns.id).all_ids()
             try:
                 return self._indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
             except IndexOpening:

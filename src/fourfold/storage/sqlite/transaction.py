@@ -7,19 +7,20 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fourfold.embed.windows import rows_of, spans_of
 from fourfold.storage.sql import graph, linking
 from fourfold.storage.sql.items import ItemTable
-from fourfold.storage.sql.linking import PER_LOOKUP, Linked, Linker, LinkRows
+from fourfold.storage.sql.linking import PER_LOOKUP, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.sqlite.database import Connection, Database, unchecked
 from fourfold.storage.sqlite.namespaces import (
+    SPAN_BYTES,
+    SourceRows,
     create_namespace,
-    drop_vectors,
     find_namespace,
-    insert_vectors,
-    last_change,
+    packed,
     read_namespace,
     store_namespace,
     stored_vectors,
@@ -38,11 +39,21 @@ class SqliteItems(ItemTable[Connection, Namespace]):
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, items)
 
-    def _drop_vectors(self, items: Sequence[int]) -> None:
-        drop_vectors(self.db, self.ns, items)
+    def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None:
+        rows = [(item, rows_of(vector), spans_of(vector)) for item, vector in vectors]
+        self.db.run_many(
+            "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)",
+            [(item, matrix.tobytes(), packed(spans)) for item, matrix, spans in rows],
+        )
+        self.ns.vectors += len(rows)
+        self.ns.windows += sum(max(0, len(spans) - 1) for *_, spans in rows)
 
-    def _insert_vectors(self, given: Sequence[tuple[int, Vector | Windows]]) -> None:
-        insert_vectors(self.db, self.ns, given)
+    def drop_vectors(self, items: Sequence[int]) -> None:
+        db, ns, ids = self.db, self.ns, self.db.ids(items)
+        for (size,) in db.rows(f"DELETE FROM vectors WHERE item {db.any_id} RETURNING length(spans)", ids):  # noqa: S608  (constants)
+            ns.vectors -= 1
+            ns.windows -= 0 if size is None else size // SPAN_BYTES - 1
+        db.run(f"DELETE FROM waiting WHERE ns = ? AND item {db.any_id}", ns.id, ids)  # noqa: S608  (constants)
 
     def _insert(self, fresh: Sequence[Row]) -> None:
         if len(fresh) < _MANY_ITEMS:
@@ -89,7 +100,7 @@ class SqliteLinkRows(LinkRows):
         self._lookup = lookup
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> set[str]:
-        names = set(graph.named(self.db, self.ns.id, words))
+        names = set(graph.named_nodes(self.db, self.ns.id, words))
         sql = "SELECT folded FROM names WHERE ns = ? AND folded >= ? AND folded < ?"
         for pair in pairs:  # "!" sorts after a space and before any letter
             names.update(self.db.column(sql, self.ns.id, pair, f"{pair}!"))
@@ -138,10 +149,8 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
     ) -> None:
         super().__init__(db, find_namespace(db, namespace), linkers)
         self._may_mention = may_mention
-        self.first_change = last_change(db, self.ns.id)
+        self.first_change = SourceRows(db, self.ns.id).last_change
         """The last change before this transaction."""
-        self._linked_items: set[int] = set()
-        """Items whose texts this transaction wrote: the indexes do not know them."""
 
     def _create(self) -> Namespace:
         return create_namespace(self.db, self.ns.name)
@@ -150,21 +159,15 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
         if self.ns.exists:
             store_namespace(self.db, self.ns)
 
-    @property
-    def table(self) -> SqliteItems:
-        return SqliteItems(self.db, self.ns)
+    def _items(self) -> SqliteItems:
+        return SqliteItems(self)
 
     @property
     def link_rows(self) -> SqliteLinkRows:
         return SqliteLinkRows(self.db, self.ns, self._lookup)
 
-    def link(self, rows: Sequence[Row]) -> list[Linked]:
-        linked = super().link(rows)
-        self._linked_items.update(item.id for item in linked)
-        return linked
-
     def _lookup(self, ns: int, name: str) -> Sequence[int] | None:
         committed = self._may_mention(ns, name)
-        if committed is None or len(self._linked_items) > MOST_LINKED_ITEMS:
+        if committed is None or len(self.linked) > MOST_LINKED_ITEMS:
             return None
-        return sorted(self._linked_items.union(committed))
+        return sorted(self.linked.union(committed))
