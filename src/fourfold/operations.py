@@ -46,6 +46,10 @@ class Operation:
     """Whether it needs no token. Errors then show only their names."""
     id: str = ""
     """Its name in the OpenAPI document; empty: `name`."""
+    command: str = ""
+    """The command that prints its result as it is, after the name of its group."""
+    tool: str = ""
+    """The tool of MCP that answers with its result as it is."""
     example: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The body of a request."""
 
@@ -128,7 +132,9 @@ _TABLE: Final = (
         example={**_ASKED, "item": 1},
     ),
     Operation("analyze", "POST /analyze", "Say how a query is read", names=_QUERY, example=_ASKED),
-    Operation("tags", "GET /tags", "List the tags and how many items carry each", answer="counts", paged=True),
+    Operation(
+        "tags", "GET /tags", "List the tags and how many items carry each", answer="counts", paged=True, command="tags"
+    ),
     Operation("facets", "GET /facets", "Count tags, kinds, languages, metadata keys"),
     # items
     Operation("list", "GET /items", "List items, newest first", answer="items", paged=True, id="list_items"),
@@ -201,7 +207,14 @@ _TABLE: Final = (
     Operation("get_raw", "GET /raw/{id}", "Read a raw record", names=_ONE),
     Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write", names=_ONE, id="delete_raw"),
     # the graph
-    Operation("nodes", "GET /graph/nodes", "List nodes", answer="nodes", paged=True),
+    Operation(
+        "nodes",
+        "GET /graph/nodes",
+        "List nodes with the number of their items, mentions and edges",
+        answer="nodes",
+        paged=True,
+        command="graph nodes",
+    ),
     Operation(
         "add_node",
         "POST /graph/nodes",
@@ -231,9 +244,13 @@ _TABLE: Final = (
     Operation("evaluate", "POST /evaluation", "Measure a ranking by the judgements"),
     # the whole store
     Operation(
-        "namespaces", "GET //v1/namespaces", "List the namespaces and how many items each has", answer="namespaces"
+        "namespaces",
+        "GET //v1/namespaces",
+        "List the namespaces and how many items each has",
+        answer="namespaces",
+        command="namespaces",
     ),
-    Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have"),
+    Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have", command="status"),
     Operation("export", "GET /export", "The namespace as JSON Lines", "admin", gives=JSONL),
     Operation(
         "import_file",

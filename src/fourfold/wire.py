@@ -270,13 +270,17 @@ class Parameter(NamedTuple):
         """The smallest and the largest value, which the engine enforces, too."""
         return _BOUNDS.get(self.name, (None, None))
 
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        return kinds_of(self.hint)
+
     def takes(self, kind: type) -> bool:
-        return kind in kinds_of(self.hint)
+        return kind in self.kinds
 
     @property
     def is_id(self) -> bool:
         """Whether it is the id of an item, or key:K."""
-        return kinds_of(self.hint) == (int, str)
+        return self.kinds == (int, str)
 
 
 _BOUNDS: Final = {
@@ -294,11 +298,11 @@ def kinds_of(hint: Any) -> tuple[Any, ...]:
 
 
 @cache
-def parameters_of(name: str) -> Sequence[Parameter]:
-    """The parameters of an operation that a server offers, without those of pages, which have cursors."""
+def parameters_of(name: str, *, pages: bool = False) -> Sequence[Parameter]:
+    """The parameters of an operation that are offered. `pages`: with those of pages, where a server has cursors."""
     operation, method = OPERATIONS[name], _method(name)
-    hints, left_out = hints_of(method), {"self", *operation.lacks, *(("limit", "offset") if operation.paged else ())}
-    help = _helps(method)
+    hints, help = hints_of(method), _helps(method)
+    left_out = {"self", *operation.lacks, *(("limit", "offset") if operation.paged and not pages else ())}
     return [
         Parameter(each.name, member, hints[each.name], each.default, help.get(each.name, ""))
         for each in signature(method).parameters.values()

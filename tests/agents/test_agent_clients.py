@@ -24,7 +24,7 @@ from jsonschema import validate
 
 from fourfold import Memory, __version__
 from fourfold.cli.commands import COMMANDS
-from fourfold.cli.hooks.events import NAMES
+from fourfold.cli.hook import NAMES
 from fourfold.config import SETTINGS
 from fourfold.errors import InvalidSetting
 from fourfold.serve.mcp import clients

@@ -13,10 +13,18 @@ import pytest
 from hook_client import EVENTS, Agent, context, message
 
 from fourfold import Memory, NewItem, Settings
-from fourfold.cli.hooks import capture
-from fourfold.cli.hooks.capture import Captured, Pending, requests
-from fourfold.cli.hooks.events import UnreadableEvent, read_event
-from fourfold.cli.hooks.recall import QUERIES, QUERY_CHARACTERS, is_question, queries
+from fourfold.cli import hook
+from fourfold.cli.hook import (
+    QUERIES,
+    QUERY_CHARACTERS,
+    Captured,
+    Pending,
+    UnreadableEvent,
+    is_question,
+    queries,
+    read_event,
+    requests,
+)
 from fourfold.errors import InvalidItem
 
 pytestmark = pytest.mark.spec("C19")
@@ -297,8 +305,8 @@ def test_other_sentences_are_not_requests(prompt: str) -> None:
 
 def test_the_number_and_length_of_requests_are_limited() -> None:
     many = "\n".join(f"Remember that fact number {n} holds." for n in range(100))
-    assert len(requests(many)) == capture.REQUESTS
-    assert len(requests("Remember: " + "long words " * 1000)[0]) <= capture.TEXT_CHARACTERS
+    assert len(requests(many)) == hook.REQUESTS
+    assert len(requests("Remember: " + "long words " * 1000)[0]) <= hook.TEXT_CHARACTERS
 
 
 def test_kept_texts_belong_to_one_store_and_namespace(tmp_path: Path) -> None:
@@ -322,19 +330,19 @@ def test_no_secret_waits_in_plain_text_for_a_store(tmp_path: Path) -> None:
     with pytest.raises(InvalidItem, match="secret"):
         Pending(Settings(store="a", secrets="refuse"), tmp_path).keep(item)
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
-    assert capture.scan(mask=False, folder=tmp_path) == []
+    assert hook.scan(mask=False, folder=tmp_path) == []
     allowed = Pending(Settings(store="b", secrets="allow"), tmp_path).keep(item)
     assert SECRET in allowed.read_text()
-    (line,) = capture.scan(mask=False, folder=tmp_path)
+    (line,) = hook.scan(mask=False, folder=tmp_path)
     assert "waits for its store" in line
     assert SECRET not in line
-    assert capture.scan(mask=True, folder=tmp_path) == [f"masked: {line}"]
-    assert capture.scan(mask=False, folder=tmp_path) == []
+    assert hook.scan(mask=True, folder=tmp_path) == [f"masked: {line}"]
+    assert hook.scan(mask=False, folder=tmp_path) == []
     assert SECRET not in allowed.read_text()
 
 
 def test_texts_that_every_store_refuses_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "PENDING", 2)
+    monkeypatch.setattr(hook, "PENDING", 2)
     pending, item = Pending(Settings(store="a"), tmp_path), Captured("text", "", "", "2026-11-17T00:00:00+00:00")
     for _ in range(2):
         pending.keep(item)

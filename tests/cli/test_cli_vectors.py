@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from engine_support import WordEmbedder
 
-from fourfold.cli import embedding_worker
+from fourfold.cli import vectors as embedding
 from fourfold.embed.builtin import FINGERPRINT, REPLACED
 from fourfold.memory import Memory
 from fourfold.model import NewItem
@@ -29,12 +29,12 @@ SECONDS = 300
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The workers that the test starts, with the built-in model; they end with the test."""
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
-    embedding_worker.started.clear()
-    yield embedding_worker.started
-    for process in embedding_worker.started:
+    embedding.started.clear()
+    yield embedding.started
+    for process in embedding.started:
         process.terminate()
         process.wait(SECONDS)
-    embedding_worker.started.clear()
+    embedding.started.clear()
 
 
 def rows(folder: Path, count: int) -> str:
@@ -170,11 +170,11 @@ def test_embed_renews_a_store_of_an_earlier_encoder(cli: Cli, workers: list[Any]
 
 
 def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding_worker.started.clear()
+    embedding.started.clear()
     monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
     assert cli("import", "--no-wait", rows(home, 50)).err == ""
     assert cli("embed").code == 1
-    assert embedding_worker.started == []
+    assert embedding.started == []
 
 
 def test_commands_succeed_when_the_endpoint_hangs_and_its_worker_can_be_ended(

@@ -94,8 +94,8 @@ def test_documented_commands_exist(line: str) -> None:
     name = next(word for word in words if word in COMMANDS)
     command = command.get_command(None, name)
     following = words[words.index(name) + 1 :]
-    while following and following[0] in getattr(command, "commands", {}):
-        command, *following = command.commands[following[0]], *following[1:]
+    while following and following[0] in getattr(command, "places", ()):
+        command, *following = command.get_command(None, following[0]), *following[1:]
     known |= {name for option in command.params for name in option.opts}
     assert {word for word in words if word.startswith("-")} <= known
 

@@ -149,7 +149,8 @@ def commands() -> dict[str, Any]:
     inner = {
         f"{group} {name}": command
         for group, held in found.items()
-        for name, command in getattr(held, "commands", {}).items()
+        for name in getattr(held, "places", ())
+        if (command := held.get_command(None, name)) is not None
     }
     return {name: held for name, held in found.items() if getattr(held, "invoke_without_command", True)} | inner
 

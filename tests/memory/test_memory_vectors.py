@@ -15,7 +15,7 @@ from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, ev
 from store_calls import StoreCalls
 
 from fourfold import ItemPatch, Memory, NewItem, wire
-from fourfold.cli.embedding_worker import embed_all, work
+from fourfold.cli.vectors import embed_all, work
 from fourfold.embed.builtin import built_in_model
 from fourfold.embed.session import LocalEmbedder
 from fourfold.errors import EmbedderUnavailable, SpaceMismatch, StoreNotFound

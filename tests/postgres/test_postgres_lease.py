@@ -11,7 +11,7 @@ import pytest
 from postgres_support import at_once
 
 from fourfold import Memory, NewItem
-from fourfold.cli import embedding_worker
+from fourfold.cli import vectors
 from fourfold.errors import StoreNotFound
 from fourfold.storage.postgres.store import PostgresStore
 
@@ -81,8 +81,8 @@ def test_status_reports_the_lease_of_the_embedding_worker(dsn: str):
 def test_a_worker_embeds_what_a_command_left(dsn: str):
     with Memory.open(dsn, background=False) as memory:
         memory.add_many([NewItem(f"ledger entry {number}") for number in range(40)])
-        assert embedding_worker.start(replace(memory.settings, store=dsn))
-        worker = embedding_worker.started.pop()
+        assert vectors.start(replace(memory.settings, store=dsn))
+        worker = vectors.started.pop()
         assert worker.wait(300) == 0
         assert memory.status()["namespaces"]["default"]["pending_vectors"] == 0
 

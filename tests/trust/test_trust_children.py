@@ -36,7 +36,7 @@ from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.database import Tuning
 import fourfold.ingest.sync
 from fourfold import child_process
-from fourfold.cli import embedding_worker
+from fourfold.cli import vectors
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,8 +61,8 @@ def work(driver, folder, store):
         report = memory.index_folders([folder])
         assert report.new == 2 and not report.skipped, report
     elif driver == "worker":
-        assert embedding_worker.start(replace(memory.settings, store=store, embedder="builtin"))
-        assert embedding_worker.started[0].wait(100) == 0
+        assert vectors.start(replace(memory.settings, store=store, embedder="builtin"))
+        assert vectors.started[0].wait(100) == 0
     else:
         memory.add_many([NewItem(f"bird {n} at the gate", title=f"Heron{n}", vector=[1.0, n]) for n in range(9)])
         memory.index()
@@ -71,7 +71,7 @@ def work(driver, folder, store):
 work(*sys.argv[1:4])
 """
 DRIVERS = {
-    "fourfold.cli.embedding_worker": "worker",
+    "fourfold.cli.vectors": "worker",
     "fourfold.ingest.reader_child": "files",
     "fourfold.storage.sqlite.publishing": "index",
 }

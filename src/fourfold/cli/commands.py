@@ -1,26 +1,26 @@
 """The commands: where each one is, how its signature becomes options and arguments, and the store that they open.
 
 The code of a command is imported when it runs, so that `--help` is fast. A parameter is annotated with its type and
-with `option` or `argument`; one whose type is an `OptionGroup` stands for all options of the group.
+with `option` or `argument`, or with `Several` of them.
 """
 
 from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Union, cast, get_args, get_origin, runtime_checkable
 
 import click
 from click.shell_completion import CompletionItem
 
 from fourfold.errors import InvalidSetting
-from fourfold.operations import OPERATIONS
+from fourfold.operations import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from fourfold.config import Loaded, Settings
@@ -30,28 +30,35 @@ if TYPE_CHECKING:
 
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
+FILE: Final = click.Path(path_type=Path)
 
 
 class Place(NamedTuple):
-    place: str
-    """module:name, of a function or of a group of commands."""
+    place: str | Operation | Callable[..., None] | click.Group
+    """A function or a group of commands, or module:name of one, or an operation whose result is printed as it is."""
     help: str
 
 
-def _command_for(operation: str, place: str) -> Place:
+def _command_for(name: str, place: str = "") -> Place:
     """The command that carries out an operation and is described like it."""
-    return Place(place, f"{OPERATIONS[operation].help}.")
+    return Place(place or OPERATIONS[name], f"{OPERATIONS[name].help}.")
+
+
+def _commands_of(group: str) -> dict[str, Place]:
+    """The commands of a group that are declared with their operations."""
+    declared = [(each.name, each.command.rpartition(" ")) for each in OPERATIONS.values() if each.command]
+    return {command: _command_for(name) for name, (within, _, command) in declared if within == group}
 
 
 COMMANDS: Final = {
-    "add": Place("fourfold.cli.items:add", "Store an item and print its id."),
-    "update": _command_for("update", "fourfold.cli.items:update"),
-    "history": _command_for("history", "fourfold.cli.items:history"),
-    "undo": _command_for("undo", "fourfold.cli.items:undo"),
-    "dedup": Place("fourfold.cli.items:dedup", "List items that say nearly the same, or merge those you name."),
-    "list": _command_for("list", "fourfold.cli.items:list_items"),
-    "get": _command_for("get", "fourfold.cli.items:get"),
-    "forget": Place("fourfold.cli.items:forget", "Delete items by id, tag or path."),
+    "add": Place("fourfold.cli.records:add", "Store an item and print its id."),
+    "update": _command_for("update", "fourfold.cli.records:update"),
+    "history": _command_for("history", "fourfold.cli.records:history"),
+    "undo": _command_for("undo", "fourfold.cli.records:undo"),
+    "dedup": Place("fourfold.cli.records:dedup", "List items that say nearly the same, or merge those you name."),
+    "list": _command_for("list", "fourfold.cli.records:list_items"),
+    "get": _command_for("get", "fourfold.cli.records:get"),
+    "forget": Place("fourfold.cli.records:forget", "Delete items by id, tag or path."),
     "import": Place("fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."),
     "export": Place("fourfold.cli.transfer:export", "Write everything into one file."),
     "index": Place("fourfold.cli.transfer:index", "Store what the files of folders hold, and keep up with them."),
@@ -59,13 +66,11 @@ COMMANDS: Final = {
     "search": _command_for("search", "fourfold.cli.search:search"),
     "retrieve": Place("fourfold.cli.search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
     "why": _command_for("why", "fourfold.cli.search:why"),
-    "tags": _command_for("tags", "fourfold.cli.upkeep:tags"),
-    "namespaces": _command_for("namespaces", "fourfold.cli.upkeep:namespaces"),
-    "status": _command_for("status", "fourfold.cli.upkeep:status"),
+    **_commands_of(""),
     "config": Place("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
     "check": Place("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
     "serve": Place("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
-    "mcp": Place("fourfold.cli.serve:app", "Serve the memory to an agent over MCP."),
+    "mcp": Place("fourfold.cli.serve:mcp", "Serve the memory to an agent over MCP."),
     "hook": Place("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
     "repair": Place("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "scan-secrets": Place("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
@@ -73,10 +78,10 @@ COMMANDS: Final = {
     "restore": Place("fourfold.cli.transfer:restore", "A new store from a backup."),
     "copy": Place("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
     "move": Place("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
-    "db": Place("fourfold.cli.db:app", "A local PostgreSQL server, and distributed indexes."),
+    "db": Place("fourfold.cli.upkeep:db", "A local PostgreSQL server, and distributed indexes."),
     "reembed": Place("fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model."),
-    "raw": Place("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
-    "graph": Place("fourfold.cli.graph:app", "Entities and the relations between them."),
+    "raw": Place("fourfold.cli.records:raw", "Keep and show the originals that items are drawn from."),
+    "graph": Place("fourfold.cli.records:graph", "Entities and the relations between them."),
     "eval": Place("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
     "tune": Place("fourfold.cli.evaluation:tune", "Try other weights on such questions, and tune auto."),
     "presets": Place("fourfold.cli.evaluation:presets", "List or remove tuned presets."),
@@ -93,61 +98,41 @@ class Told(NamedTuple):
 
     kind: type[click.Parameter]
     names: tuple[str, ...]
+    read: Callable[[Any], Any] | None
+    """What makes the value of the text, or of the list of texts."""
     attributes: Mapping[str, Any]
 
 
-def option(*names: str, **attributes: Any) -> Told:
-    return Told(click.Option, names, attributes)
+def option(*names: str, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Told:
+    return Told(click.Option, names, read, attributes)
 
 
-def argument(**attributes: Any) -> Told:
-    return Told(click.Argument, (), attributes)
+def argument(*, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Told:
+    return Told(click.Argument, (), read, attributes)
 
 
-class OptionGroup:
-    """A parameter of a command with this annotation is replaced by all options of the group."""
+@runtime_checkable
+class Several(Protocol):
+    """Several options and arguments in the annotation of one parameter, whose value they make together."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
+    def parameters(self) -> Sequence[Parameter]: ...
 
-    @classmethod
-    def parameters(cls) -> list[Parameter]:
-        raise NotImplementedError
-
-
-class Group(click.Group):
-    """A group of commands, which each have a function."""
-
-    def __init__(self, name: str, **attributes: Any) -> None:
-        attributes = {"params": hidden_globals(), "context_settings": HELP, "no_args_is_help": True, **attributes}
-        super().__init__(name, **attributes)
-
-    def adds(self, function: Callable[..., None]) -> Callable[..., None]:
-        """Decorate the function of a command of this group."""
-        self.add_command(made(function.__name__.rstrip("_"), cleandoc(function.__doc__ or ""), function))
-        return function
+    def value(self, values: dict[str, Any]) -> Any: ...
 
 
 def made(
     name: str, help: str, function: Callable[..., None], kind: type[Any] = click.Command, **attributes: Any
 ) -> Any:
     """The command of a function."""
-    parameters: list[Parameter] = []
-    groups: dict[str, type[OptionGroup]] = {}
-    for parameter in signature(function, eval_str=True).parameters.values():
-        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup):
-            groups[parameter.name] = parameter.annotation
-            parameters += parameter.annotation.parameters()
-        else:
-            parameters.append(parameter)
-    absent = {parameter.name: parameter.default for parameter in parameters}
+    own = signature(function, eval_str=True).parameters.values()
+    several = {each.name: told for each in own if isinstance(told := each.annotation.__metadata__[0], Several)}
+    parts = {name: told.parameters() for name, told in several.items()}
+    parameters = [part for each in own for part in parts.get(each.name, [each])]
 
     def run(**values: Any) -> None:
-        for name, value in values.items():
-            if isinstance(value, tuple):
-                values[name] = list(cast("tuple[Any, ...]", value)) or absent[name]
-        for name, group in groups.items():
-            values[name] = group({each.name: values.pop(each.name) for each in group.parameters()})
+        values = {each.name: _read(each, values[each.name]) for each in parameters}
+        for name, told in several.items():
+            values[name] = told.value({part.name: values.pop(part.name) for part in parts[name]})
         function(**values)
 
     return kind(
@@ -160,13 +145,21 @@ def made(
     )
 
 
+def _read(parameter: Parameter, value: Any) -> Any:
+    told: Told = parameter.annotation.__metadata__[0]
+    if isinstance(value, tuple):
+        value = list(cast("tuple[Any, ...]", value)) or parameter.default
+    return value if told.read is None or value is parameter.default else told.read(value)
+
+
 def _parameter(parameter: Parameter) -> click.Parameter:
     hint, told = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
-    kinds = [each for each in get_args(hint) if each is not types.NoneType] if _is_union(hint) else [hint]
+    is_union = get_origin(hint) in (Union, types.UnionType)
+    kind = next(each for each in get_args(hint) if each is not types.NoneType) if is_union else hint
+    many = told.attributes.get("multiple", get_origin(kind) is list)
+    kind = get_args(kind)[0] if get_origin(kind) is list else kind
     required = parameter.default is Parameter.empty
     attributes: dict[str, Any] = {"required": True} if required else {"default": parameter.default}
-    many = get_origin(kinds[0]) is list
-    kind = get_args(kinds[0])[0] if many else kinds[0]
     if told.kind is click.Argument:
         attributes |= {"nargs": -1 if many else 1, "required": required}
     elif kind is bool:
@@ -175,46 +168,58 @@ def _parameter(parameter: Parameter) -> click.Parameter:
         attributes |= {"multiple": many, "show_default": parameter.default not in ("", None)}
     flags = told.names or (f"--{parameter.name.replace('_', '-')}",)
     names = (parameter.name,) if told.kind is click.Argument else (parameter.name, *flags)
-    return told.kind(names, **attributes | {"type": _TYPES.get(kind) or click.Choice(get_args(kind))} | told.attributes)
+    read_as: Any = click.STRING if told.read is not None else _TYPES.get(kind) or click.Choice(get_args(kind))
+    return told.kind(names, **attributes | {"type": read_as} | told.attributes)
 
 
 _TYPES: Final[Mapping[Any, Any]] = {
-    str: click.STRING, int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: click.Path(path_type=Path),
+    str: click.STRING, int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: FILE,
 }  # fmt: skip
-
-
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in (Union, types.UnionType)
 
 
 # ---------------------------------------------------------------- the program
 
 
-class Lazy(Group):
-    """The group that knows its commands by name and builds the one that is asked for."""
+class Group(click.Group):
+    """A group that knows its commands by name, and builds the one that is asked for."""
 
-    def __init__(self, name: str, **attributes: Any) -> None:
+    def __init__(self, name: str, places: Mapping[str, Place] | None = None, **attributes: Any) -> None:
+        attributes = {"params": hidden_globals(), "context_settings": HELP, "no_args_is_help": True, **attributes}
         super().__init__(name, **attributes)
-        names: dict[str, Any] = dict.fromkeys(COMMANDS)
-        self.commands = names
+        self.places = _commands_of(name) if places is None else {**places}
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+    def adds(self, function: Callable[..., None]) -> Callable[..., None]:
+        """Decorate the function of a command of this group."""
+        help = cleandoc(function.__doc__ or "")
+        self.places[function.__name__.rstrip("_")] = Place(function, help)
+        return function
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.places]
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.places:
             return None
-        place, help = COMMANDS[cmd_name]
-        module, _, attribute = place.partition(":")
-        target = getattr(import_module(module), attribute)
-        return target if isinstance(target, click.Group) else made(cmd_name, help, target)
+        place, help = self.places[cmd_name]
+        if isinstance(place, Operation):
+            from fourfold.cli.upkeep import derived
+
+            return made(cmd_name, help, derived(place))
+        if isinstance(place, str):
+            module, _, attribute = place.partition(":")
+            place = getattr(import_module(module), attribute)
+        return place if isinstance(place, click.Group) else made(cmd_name, help, cast("Callable[..., None]", place))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands without building them, because a shell asks for completions often."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=COMMANDS[name].help) for name in COMMANDS if name.startswith(incomplete)]
+        shown = (name for name in self.places if name.startswith(incomplete))
+        return [CompletionItem(name, help=self.places[name].help) for name in shown]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
 
 
 GLOBALS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -222,7 +227,7 @@ GLOBALS: Final[Mapping[str, Mapping[str, Any]]] = {
     "namespace": {"metavar": "NAME[,NAME]", "help": "Default: default."},
     "config": {
         "metavar": "FILE",
-        "type": click.Path(path_type=Path),
+        "type": FILE,
         "help": "Default: fourfold.yaml in the user's configuration folder.",
     },
     "onnx_provider": {

@@ -56,13 +56,12 @@ def evaluate(
     cache: Cache = None,
     as_json: JsonFlag = False,
 ) -> None:
-    asked = how.arguments()
     ask = _asker(folder, store_items, plain=plain, cache=cache)
     if table:
-        _refuse_beside_table({**asked, "baseline": baseline, "save": save})
+        _refuse_beside_table({**how, "baseline": baseline, "save": save})
         _show_table(ask, as_json=as_json)
     else:
-        _evaluate(ask, asked, baseline=baseline, save=save, as_json=as_json)
+        _evaluate(ask, how, baseline=baseline, save=save, as_json=as_json)
 
 
 def _asker(folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None) -> Ask[Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 import click
 
-from fourfold.cli.commands import COMMANDS, HELP, Globals, Lazy, argument, global_options
+from fourfold.cli.commands import COMMANDS, Globals, Group, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.errors import FourfoldError, RequestError, WorldError
 
@@ -30,8 +30,9 @@ def _before(**given: Any) -> None:
     click.get_current_context().obj = Globals(**given)
 
 
-app: Final = Lazy(
+app: Final = Group(
     "fourfold",
+    COMMANDS,
     help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
     params=[
         *global_options(),
@@ -45,8 +46,6 @@ app: Final = Lazy(
         ),
     ],
     callback=_before,
-    no_args_is_help=True,
-    context_settings=HELP,
 )
 
 

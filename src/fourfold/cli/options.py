@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin
 
-from fourfold.cli.commands import OptionGroup, argument, option
+from fourfold.cli.commands import FILE, argument, open_memory, option
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 from fourfold.fields import DETAILS, Column, FilterOption, filter_options
 from fourfold.filters import Condition, check_size, parse
 from fourfold.model import Filters, Json, MetadataTest
+from fourfold.operations import OPERATIONS
 from fourfold.ranking.options import OPTIONS, SearchOption
 
 # ---------------------------------------------------------------- values
@@ -33,7 +36,10 @@ _OPERATORS: Final[Mapping[str, Literal["eq", "ne", "lt", "lte", "gt", "gte"]]] =
 }  # fmt: skip
 
 
-def read_stdin() -> str:
+def read_text(text: str) -> str:
+    """The text, or all of stdin for `-`."""
+    if text != "-":
+        return text
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as wrong:
@@ -138,6 +144,10 @@ def read_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def read_ids(texts: Sequence[str]) -> list[int | str]:
+    return [read_id(text) for text in texts]
+
+
 def read_id(text: str) -> int | str:
     """A number, or `key:K` as it stands."""
     if text.startswith("key:"):
@@ -147,112 +157,159 @@ def read_id(text: str) -> int | str:
     return int(text)
 
 
-# ---------------------------------------------------------------- options
+# ---------------------------------------------------------------- options and arguments
 
-VectorOption = Annotated[
-    Path | None,
-    option("--vector", metavar="FILE", help="A JSON list of numbers, instead of a vector made from the text."),
-]
+ItemId = Annotated[int | str, argument(metavar="ID", help="An id, or key:K.", read=read_id)]
 JsonFlag = Annotated[bool, option("--json", help="Print one JSON object, and nothing else, on stdout.")]
-MetaOption = Annotated[list[str] | None, option("--meta", metavar="K=V", help="Metadata; V may be JSON.")]
-ItemId = Annotated[str, argument(metavar="ID", help="An id, or key:K.")]
+MetaOption = Annotated[
+    dict[str, Json] | None,
+    option("--meta", metavar="K=V", multiple=True, help="Metadata; V may be JSON.", read=read_metadata),
+]
+VectorOption = Annotated[
+    list[float] | None,
+    option(
+        "--vector",
+        metavar="FILE",
+        multiple=False,
+        help="A JSON list of numbers, instead of a vector made from the text.",
+        read=read_vector,
+        type=FILE,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of `Memory.search`, as its arguments."""
+
+    names: Collection[str]
+
+    def parameters(self) -> list[Parameter]:
+        return [_parameter(OPTIONS[name], OPTIONS[name].described) for name in self.names]
+
+    def value(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values
+
+
+class FilterOptions:
+    """What an item must satisfy."""
+
+    def parameters(self) -> list[Parameter]:
+        return [_parameter(option, option.help) for option in filter_options().values()]
+
+    def value(self, values: dict[str, Any]) -> Filters:
+        return Filters.of_options({name: value for name, value in values.items() if value is not None})
+
+
+class DetailOptions:
+    """The optional fields of a new item."""
+
+    def parameters(self) -> list[Parameter]:
+        return [_detail(column) for column in DETAILS.values() if column.given]
+
+    def value(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value is not None}
+
+
+_SEARCH: Final = tuple(option.name for option in OPTIONS.values() if option.flag is not None)
+SearchFlags = Annotated[dict[str, Any], SearchOptions(_SEARCH)]
+WhyFlags = Annotated[dict[str, Any], SearchOptions([name for name in _SEARCH if OPTIONS[name].explains])]
+RankingFlags = Annotated[
+    dict[str, Any],
+    SearchOptions(("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")),
+]
+RetrieveFlags = Annotated[dict[str, Any], SearchOptions(("top_k", "weights"))]
+FilterFlags = Annotated[Filters, FilterOptions()]
+DetailFlags = Annotated[dict[str, Any], DetailOptions()]
 
 _TYPES: Final[Mapping[str, Any]] = {
     "flag": bool,
     "whole": int | None,
     "number": float | None,
-    "vector": Path | None,
     "tags": list[str] | None,
     "metadata": list[str] | None,
 }
-"""Types by the kind of an option; all others are texts that are parsed later."""
+"""Types by the kind of an option; all others are texts that are read."""
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "names": read_names,
     "weights": read_weights,
     "vector": read_vector,
-    "tags": lambda tags: tuple(tags),
-    "metadata": lambda tests: tuple(read_metadata_test(test) for test in tests),
+    "tags": tuple,
+    "metadata": lambda tests: tuple(map(read_metadata_test, tests)),
     "condition": read_where,
+    "time": read_time,
 }
 
 
-class SearchFlags(OptionGroup):
-    """The options of `Memory.search`."""
-
-    names: ClassVar = tuple(option.name for option in OPTIONS.values() if option.flag is not None)
-
-    @classmethod
-    def parameters(cls) -> list[Parameter]:
-        return [_parameter(OPTIONS[name], OPTIONS[name].described) for name in cls.names]
-
-    def arguments(self) -> dict[str, Any]:
-        """The options as arguments of `Memory.search`."""
-        return {name: _read(OPTIONS[name].holds, value) for name, value in self._given.items()}
-
-
-class WhyFlags(SearchFlags):
-    """The options of `Memory.why`."""
-
-    names: ClassVar = tuple(name for name in SearchFlags.names if OPTIONS[name].explains)
-
-
-class RankingFlags(SearchFlags):
-    """How to rank."""
-
-    names: ClassVar = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
-
-
-class RetrieveFlags(SearchFlags):
-    names: ClassVar = ("top_k", "weights")
-
-
-class FilterFlags(OptionGroup):
-    """What an item must satisfy."""
-
-    @classmethod
-    def parameters(cls) -> list[Parameter]:
-        return [_parameter(option, option.help) for option in filter_options().values()]
-
-    def filters(self) -> Filters:
-        options = filter_options()
-        read = {name: _read_filter(options[name], value) for name, value in self._given.items() if value is not None}
-        return Filters.of_options(read)
-
-
-class DetailFlags(OptionGroup):
-    """The optional fields of a new item."""
-
-    @classmethod
-    def parameters(cls) -> list[Parameter]:
-        return [_detail_parameter(column) for column in DETAILS.values() if column.given]
-
-    def values(self) -> dict[str, Any]:
-        return {
-            name: read_time(value) if DETAILS[name].holds == "time" else value
-            for name, value in self._given.items()
-            if value is not None
-        }
-
-
-def _detail_parameter(column: Column) -> Parameter:
-    kind = int | None if column.holds == "number" else str | None
+def _detail(column: Column) -> Parameter:
+    kind, read = (int | None, None) if column.holds == "number" else (str | None, _READERS.get(column.holds))
     metavar = "TIME" if column.holds == "time" else column.metavar or None
-    told = option(column.flag, metavar=metavar, help=column.help)
+    told = option(column.flag, metavar=metavar, help=column.help, read=read)
     return Parameter(column.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told])
 
 
 def _parameter(spec: SearchOption | FilterOption, described: str) -> Parameter:
-    kind = _TYPES.get(str(spec.holds), str | None)
-    told = option(str(spec.flag), metavar=spec.metavar or None, help=described)
-    default = False if spec.holds == "flag" else None
-    return Parameter(spec.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+    holds = str(spec.holds)
+    ends = isinstance(spec, FilterOption) and holds == "time" and spec.op == "lte"
+    read = partial(read_time, end_of_day=True) if ends else _READERS.get(holds)
+    more = {"type": FILE} if holds == "vector" else {}
+    told = option(str(spec.flag), metavar=spec.metavar or None, help=described, read=read, **more)
+    default = False if holds == "flag" else None
+    kind = Annotated[_TYPES.get(holds, str | None), told]
+    return Parameter(spec.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _read(holds: str, value: Any) -> Any:
-    return value if value is None or holds not in _READERS else _READERS[holds](value)
+# ---------------------------------------------------------------- the parameters of an operation
 
 
-def _read_filter(option: FilterOption, value: Any) -> Any:
-    if option.holds == "time":
-        return read_time(value, end_of_day=option.op == "lte")
-    return _read(str(option.holds), value)
+@dataclass(frozen=True)
+class Carried:
+    """The parameters of the method of an operation. Their value is what the method returns."""
+
+    operation: str
+    without: tuple[str, ...] = ()
+
+    def parameters(self) -> list[Parameter]:
+        from fourfold.wire import parameters_of
+
+        described = parameters_of(self.operation, pages=True)
+        return [_of_method(each) for each in described if each.name not in self.without]
+
+    def value(self, values: dict[str, Any]) -> Any:
+        operation = OPERATIONS[self.operation]
+        with open_memory(create=operation.status == _CREATED) as memory:
+            arguments = {name: value for name, value in values.items() if value is not None}
+            return getattr(memory, operation.name)(**arguments)
+
+
+_CREATED: Final = 201
+_SPELLED: Final = {
+    "aliases": option("--alias", metavar="A", help="Another name; repeat for more."),
+    "content": argument(metavar="TEXT|-", help="The words; - reads them from stdin.", read=read_text),
+    "ids": argument(metavar="ID..."),
+    "item": option("--item", metavar="ID", help="An item, by id or key:K.", read=read_id),
+    "metadata": get_args(MetaOption)[1],
+    "session_id": option("--session", metavar="ID", help="The conversation it is from."),
+}
+"""Parameters of methods that are given in a way of their own."""
+
+
+def _of_method(parameter: Any) -> Parameter:
+    """The option, or if it is required the argument, for a parameter of a method."""
+    kind = parameter.kinds[0]
+    required, default = parameter.default is Parameter.empty, parameter.default or None
+    if required and parameter.is_id:
+        told = get_args(ItemId)[1]
+    elif parameter.name in _SPELLED:
+        told = _SPELLED[parameter.name]
+    elif required:
+        told = argument(metavar=parameter.name.upper())
+    else:
+        choices = f" One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
+        told = option(metavar="N" if kind is int else parameter.name[0].upper(), help=parameter.help + choices)
+    if get_origin(kind) is Sequence:
+        kind = list[get_args(kind)[0]]
+    elif told.read is not None or kind not in (int, float, bool):
+        kind = str
+    default = Parameter.empty if required else False if kind is bool else default
+    return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])

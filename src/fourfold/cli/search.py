@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fourfold.cli.commands import argument, load_config, open_memory, option, search_namespaces
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags, read_id
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags
 from fourfold.cli.output import (
     heading,
     located,
@@ -19,7 +19,7 @@ from fourfold.cli.output import (
     warn,
     warn_degraded,
 )
-from fourfold.cli.raw import raw_heading
+from fourfold.cli.records import raw_heading
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
 from fourfold.wire import response_json, why_json
@@ -30,16 +30,14 @@ if TYPE_CHECKING:
 QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 
-def search(query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False) -> None:
-    asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
-    response = search_namespaces(query, **asked)
+def search(query: QueryText, how: SearchFlags, filters: FilterFlags, as_json: JsonFlag = False) -> None:
+    response = search_namespaces(query, filters=filters, **how)
     show_response(response, as_json=as_json, namespaces="," in load_config().settings.namespace)
 
 
-def why(item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False) -> None:
-    asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
+def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_json: JsonFlag = False) -> None:
     with open_memory() as memory:
-        answer = memory.why(read_id(item), query, **asked)
+        answer = memory.why(item, query, filters=filters, **how)
     if as_json:
         say_json(why_json(answer, query))
     else:
@@ -103,7 +101,7 @@ def _show_why(answer: Why) -> None:
 def retrieve(
     query: QueryText,
     how: RetrieveFlags,
-    where: FilterFlags,
+    filters: FilterFlags,
     chroma: Annotated[
         str | None, option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.")
     ] = None,
@@ -112,7 +110,7 @@ def retrieve(
 ) -> None:
     if (chroma is None) != (collection is None):
         raise InvalidQuery("--chroma and --collection belong together", "Give both, or none")
-    asked: dict[str, Any] = {"preset": "wiki", **how.arguments(), "filters": where.filters()}
+    asked: dict[str, Any] = {"preset": "wiki", **how, "filters": filters}
     if chroma is None or collection is None:
         response = search_namespaces(query, **asked)
     else:

@@ -33,7 +33,7 @@ def serve(
     server("http.app").serve(settings, tools, address, open_page=open_page)
 
 
-def mcp(
+def _mcp(
     tools: Tools = "core",
     http: Annotated[
         str | None, option(metavar="HOST:PORT", help="Serve Streamable HTTP at this address instead of stdio.")
@@ -50,7 +50,7 @@ def mcp(
         server("mcp.http").serve_http(load_config().settings, tools, http)
 
 
-app: Group = made("mcp", cleandoc(mcp.__doc__ or ""), mcp, Group, invoke_without_command=True, no_args_is_help=False)
+mcp: Group = made("mcp", cleandoc(_mcp.__doc__ or ""), _mcp, Group, invoke_without_command=True, no_args_is_help=False)
 
 
 def server(module: str) -> Any:
@@ -84,7 +84,7 @@ ForClient = Annotated[
 ]
 
 
-@app.adds
+@mcp.adds
 def install(
     client: ForClient = "claude-code",
     tools: Tools = "core",
@@ -124,7 +124,7 @@ def _again(client: str) -> str:
     return f"fourfold mcp install{f' --client {client}' if client != 'claude-code' else ''} --yes"
 
 
-@app.adds
+@mcp.adds
 def uninstall(
     client: ForClient = "claude-code",
     scope: Scope = "user",

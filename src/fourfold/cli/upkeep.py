@@ -1,38 +1,91 @@
-"""tags, namespaces, status, config, check, repair, scan-secrets, reembed."""
+"""The store as a whole: facts that an operation returns, settings, checks, repairs, and PostgreSQL with its indexes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, cast
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 import click
 
-from fourfold.cli.commands import load_config, open_memory, option
-from fourfold.cli.options import JsonFlag
-from fourfold.cli.output import one_line, say, say_json, say_rows
-from fourfold.errors import DamagedStore
+from fourfold.cli.commands import Group, Place, load_config, open_memory, option
+from fourfold.cli.options import Carried, JsonFlag
+from fourfold.cli.output import one_line, say, say_json, say_list, say_rows, warn
+from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
 from fourfold.model import Json
+from fourfold.operations import Operation
+from fourfold.wire import encode, result_of
+
+if TYPE_CHECKING:
+    from fourfold.storage.postgres.index_feed import Feeder
+    from fourfold.storage.postgres.store import PostgresStore
+
+# ---------------------------------------------------------------- operations whose result is printed as it is
 
 
-def tags(as_json: JsonFlag = False) -> None:
-    with open_memory() as memory:
-        counts = memory.tags()
-    _say_counts("tags", "tag", counts, as_json=as_json)
+def derived(operation: Operation) -> Callable[..., None]:
+    """The command of an operation."""
+
+    def command(result: Any, as_json: bool) -> None:
+        _say_result(operation, result, as_json=as_json)
+
+    taken = {"result": Annotated[Any, Carried(operation.name)], "as_json": JsonFlag}
+    cast("Any", command).__signature__ = Signature(
+        [Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind) for name, kind in taken.items()]
+    )
+    return command
 
 
-def namespaces(as_json: JsonFlag = False) -> None:
-    with open_memory() as memory:
-        counts = memory.namespaces()
-    _say_counts("namespaces", "namespace", counts, as_json=as_json)
-
-
-def status(as_json: JsonFlag = False) -> None:
-    with open_memory() as memory:
-        facts = memory.status()
-    if as_json:
-        say_json({"status": "success", **facts})
+def _say_result(operation: Operation, result: Any, *, as_json: bool) -> None:
+    """Prints counts of names, a list of records, one record or facts, or a plain value."""
+    name, element = operation.name, (*get_args(result_of(operation.name)), None)[0]
+    if get_origin(element) is tuple:
+        counts = cast("list[tuple[str, int]]", result)
+        if as_json:
+            say_json({"status": "success", name: dict(counts)})
+        else:
+            say_rows((name.removesuffix("s"), "items"), counts)
+    elif isinstance(element, type) and is_dataclass(element):
+        if not result and not as_json:
+            warn(f"no {name} found")
+        columns = [each.name for each in fields(element)]
+        say_list(name, result, columns, lambda row: [getattr(row, each) for each in columns], as_json=as_json)
+    elif isinstance(result, Mapping) or is_dataclass(result):
+        facts = cast("Mapping[str, Json]", result) if isinstance(result, Mapping) else encode(result)
+        if as_json:
+            say_json({"status": "success", **facts})
+        else:
+            say_rows(("what", "value"), _flat(facts))
+    elif as_json:
+        say_json({"status": "success", name: result})
     else:
-        say_rows(("what", "value"), _flat(facts))
+        say(_value(result))
+
+
+def _flat(facts: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(cast("dict[str, Json]", value), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _value(value)
+
+
+def _value(value: Json) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case None:
+            return "-"
+        case list() | tuple():
+            return ", ".join(str(part) for part in cast("list[Json]", value))
+        case _:
+            return str(value)
+
+
+# ---------------------------------------------------------------- settings, checks, repairs
 
 
 def config(as_json: JsonFlag = False) -> None:
@@ -75,11 +128,11 @@ def repair(
 def scan_secrets(
     mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
-    from fourfold.cli.hooks import capture
+    from fourfold.cli import hook
     from fourfold.serve.http import judgements
 
     with open_memory() as memory:
-        lines = judgements.scan(memory.settings, mask=mask) + capture.scan(mask=mask) + memory.scan_secrets(mask=mask)
+        lines = judgements.scan(memory.settings, mask=mask) + hook.scan(mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 
@@ -92,28 +145,100 @@ def reembed() -> None:
     say(f"made {made} vectors")
 
 
-def _say_counts(name: str, column: str, counts: list[tuple[str, int]], *, as_json: bool) -> None:
-    if as_json:
-        say_json({"status": "success", name: dict(counts)})
-    else:
-        say_rows((column, "items"), counts)
+# ---------------------------------------------------------------- PostgreSQL
+
+db = Group("db", help="A local PostgreSQL with pgvector, and indexes.")
+
+Data = Annotated[
+    Path | None,
+    option("--data", metavar="FOLDER", help="Data folder of the server; by default next to the user's store."),
+]
 
 
-def _flat(facts: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            yield from _flat(cast("dict[str, Json]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", _value(value)
+@db.adds
+def start(data: Data = None) -> None:
+    """Start the server, making it if need be, and print the address of a store on it."""
+    from fourfold.storage.postgres import start_server
+
+    say(start_server(_folder(data)))
 
 
-def _value(value: Json) -> str:
-    match value:
-        case bool():
-            return "on" if value else "off"
-        case None:
-            return "-"
-        case list() | tuple():
-            return ", ".join(str(part) for part in cast("list[Json]", value))
-        case _:
-            return str(value)
+@db.adds
+def stop(data: Data = None) -> None:
+    """Stop the server. What it holds stays."""
+    from fourfold.storage.postgres import stop_server
+
+    say("stopped" if stop_server(_folder(data)) else "no server was running")
+
+
+index = Group("index", help="A distributed index of words and vectors.")
+db.places["index"] = Place(index, "A distributed index of words and vectors.")
+
+
+@index.adds
+def create() -> None:
+    """Create the index of the namespace, and fill it."""
+    with _indexed() as (store, feeder, namespace):
+        if not feeder.create(namespace):
+            raise RequestError(f"{namespace} has an index", "fourfold db index rebuild makes a new one")
+        _fill(store, namespace)
+
+
+@index.adds
+def rebuild() -> None:
+    """Build a new generation, then switch to it."""
+    with _indexed() as (store, feeder, namespace):
+        if not feeder.rebuild(namespace):
+            raise _no_index(namespace)
+        _fill(store, namespace)
+
+
+@index.adds
+def check_(
+    repair: Annotated[bool, option("--repair", help="Repair what differs.")] = False,
+) -> None:
+    """Compare the index with the rows; exit code 4 if they differ."""
+    with _indexed() as (store, _, namespace):
+        done = store.maintenance.mend_index(namespace) if repair else []
+        problems = store.maintenance.check_index()
+    for line in (*done, *problems) or ("no problems found",):
+        say(one_line(line))
+    if problems:
+        raise click.exceptions.Exit(DamagedStore.exit_code)
+
+
+@index.adds
+def drop() -> None:
+    """Remove the index of the namespace; PostgreSQL then answers alone."""
+    with _indexed() as (_, feeder, namespace):
+        if not feeder.drop(namespace):
+            raise _no_index(namespace)
+    say("dropped")
+
+
+@contextmanager
+def _indexed() -> Generator[tuple[PostgresStore, Feeder, str]]:
+    with open_memory() as memory:
+        store = cast("PostgresStore", memory.store)
+        feeder = getattr(store, "feeder", None)
+        if feeder is None:
+            raise InvalidSetting("no index is set", "Set `index` to weaviate://HOST:PORT or milvus://HOST:PORT")
+        yield store, feeder, memory.namespace
+
+
+def _fill(store: PostgresStore, namespace: str) -> None:
+    if not store.maintenance.publish(namespace, everything=True):
+        say("another process fills the index; `fourfold status` shows how far it is")
+        return
+    known = cast("dict[str, Any]", store.status()["namespaces"])[namespace]
+    say(f"the index holds {known['items']} items")
+
+
+def _no_index(namespace: str) -> NotFound:
+    return NotFound(f"{namespace} has no index", "fourfold db index create makes one")
+
+
+def _folder(given: Path | None) -> Path:
+    from fourfold.config import default_store
+
+    return given or default_store().with_name("postgres")

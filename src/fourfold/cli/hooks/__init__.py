@@ -1,1 +1,0 @@
-"""Hooks of coding agents: their events, the answers, and the work in between."""

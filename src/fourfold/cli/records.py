@@ -1,0 +1,451 @@
+"""Items with their versions and near-duplicates, raw records, and the graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import click
+
+from fourfold.cli.commands import Group, argument, open_memory, option
+from fourfold.cli.options import (
+    Carried,
+    DetailFlags,
+    FilterFlags,
+    ItemId,
+    JsonFlag,
+    MetaOption,
+    VectorOption,
+    read_end,
+    read_ids,
+    read_metadata,
+    read_text,
+    read_time,
+    read_where,
+)
+from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_list, say_rows, warn
+from fourfold.cli.vectors import WaitFlag, finish_vectors
+from fourfold.errors import InvalidItem, NotFound, RequestError
+from fourfold.fields import OPTIONAL
+from fourfold.filters import Condition
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, RawRecord
+from fourfold.text.secrets import masks_in
+from fourfold.wire import encode
+
+if TYPE_CHECKING:
+    from fourfold.engine.duplicates import DuplicateGroup, Similar
+    from fourfold.memory import Memory
+
+# ---------------------------------------------------------------- items
+
+TagOption = Annotated[list[str] | None, option("--tag", metavar="T", help="A tag; repeat for more.")]
+
+
+def add(
+    text: Annotated[str, argument(metavar="TEXT|-", help="The text; - reads it from stdin.", read=read_text)],
+    details: DetailFlags,
+    key: Annotated[str | None, option(metavar="K", help="Your own id: storing it again replaces.")] = None,
+    title: Annotated[str, option(metavar="T")] = "",
+    tag: TagOption = None,
+    kind: Annotated[str | None, option(metavar="K", help="Such as note or decision.")] = None,
+    lang: Annotated[str | None, option(metavar="L", help="Such as de; detected if left out.")] = None,
+    source: Annotated[list[int] | None, option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
+    meta: MetaOption = None,
+    at: Annotated[datetime | None, option(metavar="TIME", help="When it was created.", read=read_time)] = None,
+    ttl: Annotated[
+        datetime | None, option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.", read=read_end)
+    ] = None,
+    vector: VectorOption = None,
+    wait: WaitFlag = None,
+) -> None:
+    from fourfold.engine.maintenance import in_future
+
+    if ttl is not None:
+        if "expires_at" in details:
+            raise InvalidItem("--expires and --ttl", "Give one of them")
+        details["expires_at"] = ttl
+    in_future(details.get("expires_at"))
+    names = {"text": text, "title": title, "key": key, "kind": kind, "language": lang, "created_at": at}
+    lists = {"tags": tuple(tag or ()), "source_ids": tuple(source or ()), "metadata": meta or {}}
+    item = NewItem(**names, **lists, vector=vector, **details)  # pyright: ignore[reportArgumentType]
+
+    with open_memory(create=True) as memory:
+        before = memory.count()
+        added = memory.add(item, wait=wait is not False)
+        if memory.count() == before and added.supersedes is None:
+            _say_what_was_kept(added, item)
+        _finish(memory, wait)
+    _say_stored(added)
+
+
+def _say_stored(stored: Item) -> None:
+    """Prints the id, and warns of similar items and of masked secrets."""
+    if stored.similar:
+        first, named = stored.similar[0], ", ".join(map(str, stored.similar))
+        merge = f"if so, fourfold dedup {first} {stored.id} merges it into item {first}"
+        warn(f"item {stored.id} says nearly the same as {named}; {merge}")
+    if kinds := dict.fromkeys([*masks_in(stored.title), *masks_in(stored.text)]):
+        warn(f"masked: {', '.join(kinds)}; FOURFOLD_SECRETS=allow stores secrets as they are")
+    say(str(stored.id))
+
+
+def _say_what_was_kept(stored: Item, given: NewItem) -> None:
+    """Warns about options that were ignored because the text or key was stored before."""
+    ignored = [
+        option
+        for option, wanted, kept in (
+            ("--title", given.title.strip() or None, stored.title),
+            ("--kind", given.kind, stored.kind),
+            ("--lang", given.language, stored.language),
+            ("--at", given.created_at, stored.created_at),
+            *(("--meta", value, stored.metadata.get(key)) for key, value in given.metadata.items()),
+        )
+        if wanted is not None and wanted != kept
+    ]
+    if given.key is None:
+        kept = "its title, kind, metadata and time are kept, tags and sources are added"
+        left = f"; ignored: {', '.join(dict.fromkeys(ignored))}" if ignored else ""
+        warn(f"item {stored.id} has this text already: {kept}{left}")
+    elif ignored:
+        warn(f"item {stored.id} has this key already and is replaced; ignored: {', '.join(dict.fromkeys(ignored))}")
+
+
+def _finish(memory: Memory, wait: bool | None) -> None:
+    """Warns about failures and leaves pending vectors of other items to a worker; the item has its own vector."""
+    for what, why in memory.troubles().items():
+        warn(f"stored, but {what}: {why}")
+    finish_vectors(memory, wait or False)
+
+
+def update(
+    item: ItemId,
+    text: Annotated[str | None, option(metavar="T", help="The new text.")] = None,
+    title: Annotated[str | None, option(metavar="T", help="The new title.")] = None,
+    tag: TagOption = None,
+    untag: Annotated[list[str] | None, option(metavar="T", help="A tag to take away.")] = None,
+    meta: Annotated[
+        dict[str, Json] | None,
+        option(metavar="K=V", multiple=True, help="Metadata; K=null removes K.", read=read_metadata),
+    ] = None,
+    wait: WaitFlag = None,
+) -> None:
+    patch = ItemPatch(text, title, tuple(tag or ()), tuple(untag or ()), meta)
+    if patch == ItemPatch():
+        raise InvalidItem("nothing to change", "Give --text, --title, --tag, --untag or --meta")
+    with open_memory() as memory:
+        updated = memory.update(item, patch, wait=wait is not False)
+        _finish(memory, wait)
+    _say_stored(updated)
+
+
+def list_items(
+    filters: FilterFlags,
+    limit: Annotated[int, option(metavar="N", help="How many, newest first.")] = 50,
+    offset: Annotated[int, option(metavar="N", help="How many to leave out before.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    with open_memory() as memory:
+        items = memory.list(filters, limit=limit, offset=offset)
+        unknown = [] if items else memory.unknown_names(filters)
+    for line in unknown:
+        warn(line)
+    say_list("items", items, ("id", "created", "item", "tags"), _row, as_json=as_json)
+
+
+ItemIds = Annotated[list[int | str], argument(metavar="ID...", help="Ids, or key:K.", read=read_ids)]
+
+
+def get(
+    ids: ItemIds,
+    around: Annotated[int, option(metavar="N", help="Also show this many chunks of its file on each side.")] = 0,
+    sources: Annotated[bool, option("--sources", help="With the raw records that it is drawn from.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    with open_memory() as memory:
+        items, originals = _get(memory, ids, around, sources)
+    if as_json:
+        shown = {"sources": [encode(record) for record in originals]} if sources else {}
+        say_json({"status": "success", "count": len(items), "items": [encode(item) for item in items], **shown})
+    else:
+        say("\n\n".join([*map(_in_full, items), *map(raw_in_full, originals)]))
+
+
+def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tuple[list[Item], list[RawRecord]]:
+    """Each item and each raw record once, also where the neighbours or sources of two are the same."""
+    groups = [memory.around(item, around, around) for item in ids] if around else [memory.get(ids)]
+    items = list({item.id: item for group in groups for item in group}.values())
+    originals = [record for item in items for record in memory.sources(item.id)] if sources else []
+    return items, list({record.id: record for record in originals}.values())
+
+
+def forget(
+    ids: Annotated[list[int | str] | None, argument(metavar="[ID...]", help="Ids, or key:K.", read=read_ids)] = None,
+    tag: Annotated[list[str] | None, option(metavar="T", help="All items with this tag.")] = None,
+    path: Annotated[str | None, option(metavar="GLOB", help="All items of these files.")] = None,
+    where: Annotated[
+        Condition | None, option(metavar="EXPR", help="All items that satisfy this filter.", read=read_where)
+    ] = None,
+    yes: Annotated[bool, option("--yes", help="Do not ask.")] = False,
+) -> None:
+    if bool(ids) == (tag is not None or path is not None or where is not None):
+        raise RequestError("forget takes ids, or --tag, --path and --where", "Give one or the other")
+    filters = Filters(tags=tuple(tag or ()), path=path, where=where)
+    with open_memory() as memory:
+        count = memory.forget(ids) if ids else _forget_matching(memory, filters, yes=yes)
+    say(f"forgot {_items(count)}")
+
+
+def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
+    count = memory.forget_matching(filters, dry_run=True)
+    if count == 0:
+        for line in memory.unknown_names(filters):
+            warn(line)
+        return 0
+    if not yes and not sys.stdin.isatty():
+        raise RequestError(f"this would forget {_items(count)}", "Repeat it with --yes")
+    if not yes:
+        click.confirm(f"Forget {_items(count)}?", abort=True, err=True)
+    return memory.forget_matching(filters)
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
+
+
+def _row(item: Item) -> tuple[object, ...]:
+    return item.id, local_time(item.created_at), heading(item), ", ".join(item.tags)
+
+
+def _in_full(item: Item) -> str:
+    facts = {
+        "id": item.id,
+        "key": item.key,
+        "namespace": item.namespace,
+        "title": item.title,
+        "tags": ", ".join(item.tags),
+        "kind": item.kind,
+        "language": item.language,
+        "path": item.path,
+        "chunk": item.chunk_index,
+        "sources": ", ".join(map(str, item.source_ids)),
+        "metadata": dict(item.metadata),
+        "created": item.created_at,
+        "updated": item.updated_at,
+        **{name.removesuffix("_at"): getattr(item, name) for name in OPTIONAL},
+    }
+    facts = {name: local_time(value) if isinstance(value, datetime) else value for name, value in facts.items()}
+    lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
+    return "\n".join([*lines, "", clean(item.text)])
+
+
+# ---------------------------------------------------------------- versions and near-duplicates
+
+
+def history(versions: Annotated[list[Item], Carried("history")], as_json: JsonFlag = False) -> None:
+    say_list("items", versions, ("id", "from", "until", "item"), _version_row, as_json=as_json)
+
+
+def _version_row(item: Item) -> tuple[object, ...]:
+    until = "" if item.superseded_at is None else local_time(item.superseded_at)
+    return item.id, local_time(item.valid_from or item.created_at), until, _shown(item)
+
+
+def undo(
+    item: ItemId,
+    to: Annotated[int | None, option(metavar="ID", help="That version or value, not the last one.")] = None,
+) -> None:
+    with open_memory() as memory:
+        restored = memory.undo(item, to=to, wait=True)
+    say(str(restored.id))
+
+
+def dedup(
+    ids: Annotated[
+        list[int | str] | None,
+        argument(
+            metavar="[KEEP ID...]",
+            help="The item to keep, then those to merge into it. Without: list.",
+            read=read_ids,
+        ),
+    ] = None,
+    limit: Annotated[int, option(metavar="N", help="How many groups to list.")] = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    if ids:
+        _merge(*ids)
+        return
+    with open_memory() as memory:
+        groups = memory.duplicates(limit=limit)
+    if as_json:
+        say_json({"status": "success", "count": len(groups), "groups": [encode(group) for group in groups]})
+    else:
+        say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _group_rows(group)))
+
+
+def _merge(kept: int | str, *others: int | str) -> None:
+    if not others:
+        raise RequestError("dedup with one id", "Name the item to keep, then those to merge into it")
+    with open_memory() as memory:
+        merged = memory.merge(kept, others)
+    say(f"{merged.id}: merged {len(others)} into it; fourfold undo {merged.id} takes that back")
+
+
+def _group_rows(group: DuplicateGroup) -> Iterator[tuple[object, ...]]:
+    yield group.oldest.id, "", "", _shown(group.oldest)
+    for item, similar in group.others:
+        yield item.id, f"{similar.words:.2f}", _cosine(similar), f"= {_shown(item)}"
+
+
+def _cosine(similar: Similar) -> str:
+    return "" if similar.cosine is None else f"{similar.cosine:.2f}"
+
+
+def _shown(item: Item) -> str:
+    return f"{heading(item)}: {one_line(item.text)}" if item.title else one_line(item.text)
+
+
+# ---------------------------------------------------------------- raw records
+
+raw = Group("raw", help="Raw records: the originals that items are drawn from.")
+
+
+@raw.adds
+def add_(record: Annotated[RawRecord, Carried("add_raw")]) -> None:
+    """Keep an original, and print its id for `add --source`."""
+    say(str(record.id))
+
+
+@raw.adds
+def get_(records: Annotated[list[RawRecord], Carried("get_raw")], as_json: JsonFlag = False) -> None:
+    """Show raw records in full."""
+    if as_json:
+        say_json({"status": "success", "count": len(records), "raw": [encode(record) for record in records]})
+    else:
+        say("\n\n".join(map(raw_in_full, records)))
+
+
+@raw.adds
+def list_(page: Annotated[Page[RawRecord], Carried("list_raw")], as_json: JsonFlag = False) -> None:
+    """List raw records, newest first."""
+    columns = ("id", "created", "session", "speaker", "words")
+    say_list("raw", page, columns, _raw_row, as_json=as_json, total=page.total, has_more=page.has_more)
+
+
+@raw.adds
+def forget_(count: Annotated[int, Carried("forget_raw")]) -> None:
+    """Delete raw records; one that an item is drawn from only with --force."""
+    say(f"forgot {count} raw record{'' if count == 1 else 's'}")
+
+
+def raw_heading(record: RawRecord) -> str:
+    """The id, the speaker, the session and the time of a record."""
+    said = ", ".join(one_line(part) for part in (record.speaker, record.session_id) if part)
+    return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
+
+
+def raw_in_full(record: RawRecord) -> str:
+    return f"{raw_heading(record)}\n\n{clean(record.content)}"
+
+
+def _raw_row(record: RawRecord) -> tuple[object, ...]:
+    words = one_line(record.content)[:80]
+    return record.id, local_time(record.created_at), record.session_id or "", record.speaker or "", words
+
+
+# ---------------------------------------------------------------- the graph
+
+graph = Group("graph", help="Entities and the relations between them.")
+
+
+@graph.adds
+def node(stored: Annotated[Node, Carried("add_node", without=("properties",))]) -> None:
+    """Store a node."""
+    say(f"{one_line(stored.name)} ({one_line(stored.label)})")
+
+
+@graph.adds
+def edge(
+    source: Annotated[str, argument(metavar="FROM", help="A name, or NAME#LABEL.")],
+    relation: Annotated[str, argument(metavar="RELATION")],
+    target: Annotated[str, argument(metavar="TO", help="A name, or NAME#LABEL.")],
+    weight: Annotated[float, option(metavar="W")] = 1.0,
+) -> None:
+    """Store an edge; storing it again sets the weight."""
+    with open_memory(create=True) as memory:
+        stored = memory.add_edge(source, relation, target, weight=weight)
+    say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
+
+
+@graph.adds
+def show(
+    name: Annotated[str, argument(metavar="NAME")],
+    label: Annotated[str | None, option(metavar="L", help="Where several nodes share the name.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a node with its items, the items that mention it, and its edges by weight."""
+    with open_memory() as memory:
+        view = memory.node(name, label)
+        items = {item.id: item for item in memory.get([*view.items, *view.mentions])}
+    if as_json:
+        say_json({"status": "success", **encode(view)})
+        return
+    node = view.node
+    say(one_line(f"{node.name} ({node.label})"))
+    if node.aliases:
+        say(f"  also called {one_line(', '.join(node.aliases))}")
+    for key, value in node.properties.items():
+        say(f"  {one_line(f'{key}: {value}')}")
+    for title, ids in (("items", view.items), ("mentioned in", view.mentions)):
+        _show_section(title, [f"[{item}] {heading(items[item])}" for item in ids])
+    _show_section("edges", [f"{edge.weight:g} {edge.source} -{edge.relation}-> {edge.target}" for edge in view.edges])
+
+
+def _show_section(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        say(f"{title}")
+    for line in lines:
+        say(f"  {one_line(line)}")
+
+
+@graph.adds
+def neighbors(
+    near: Annotated[Page[Neighbor], Carried("neighbors", without=("limit", "offset"))], as_json: JsonFlag = False
+) -> None:
+    """Show what a node is connected to."""
+    name = click.get_current_context().params["name"]
+    if as_json:
+        say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in near]})
+        return
+    columns = ("name", "label", "relation", "distance", "weight")
+    say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in near))
+
+
+@graph.adds
+def path(edges: Annotated[list[Edge], Carried("path")], as_json: JsonFlag = False) -> None:
+    """Show how one node leads to another."""
+    asked = click.get_current_context().params
+    start, goal = asked["start"], asked["goal"]
+    if as_json:
+        say_json({"status": "success", "from": start, "to": goal, "path": [encode(edge) for edge in edges]})
+        return
+    if not edges:
+        warn(f"no path from {start} to {goal}")
+    for one in edges:
+        say(one_line(f"{one.source} -{one.relation}-> {one.target}"))
+
+
+@graph.adds
+def remove(
+    names: Annotated[list[str], argument(metavar="NAME | FROM RELATION TO")],
+    label: Annotated[str | None, option(metavar="L", help="Where several nodes share the name.")] = None,
+) -> None:
+    """Remove a node with its edges, or one edge."""
+    if len(names) not in (1, 3):
+        raise RequestError("remove takes one name, or three", "Write NAME, or FROM RELATION TO")
+    with open_memory() as memory:
+        removed = memory.remove_node(names[0], label=label) if len(names) == 1 else memory.remove_edge(*names)
+    if not removed:
+        raise NotFound(f"there is no {' '.join(names)} in the graph", "`graph neighbors NAME` shows what there is")
+    say(f"removed {one_line(' '.join(names))}")
