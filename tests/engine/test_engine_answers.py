@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import postgres_servers
 import pytest
 from engine_support import Clock, Opener, WordEmbedder, ids, notes, scored, texts
 
@@ -369,10 +368,9 @@ DECISIONS = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def decisions(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    where = tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()
-    with Memory.open(where, embedder=WordEmbedder(), settings=Settings(time_zone="UTC")) as memory:
+@pytest.fixture
+def decisions(either: Path | str) -> Iterator[Memory]:
+    with Memory.open(either, embedder=WordEmbedder(), settings=Settings(time_zone="UTC")) as memory:
         memory.add_many(DECISIONS, wait=True)
         yield memory
 

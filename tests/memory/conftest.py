@@ -1,5 +1,5 @@
 """Memory over a real store; an embedder without a model."""
 
-from memory_fixtures import memory, office, opened, tuning
+from memory_fixtures import either, memory, office, opened, tuning
 
-__all__ = ["memory", "office", "opened", "tuning"]
+__all__ = ["either", "memory", "office", "opened", "tuning"]

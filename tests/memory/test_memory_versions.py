@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import postgres_servers
 import pytest
 from engine_support import WordEmbedder
 
@@ -168,10 +167,9 @@ def test_add_and_update_return_what_is_similar_and_an_item_equals_itself(embedde
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    place = tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()
-    with Memory.open(place, embedder=WordEmbedder(), background=False) as opened:
+@pytest.fixture
+def memory(either: Path | str) -> Iterator[Memory]:
+    with Memory.open(either, embedder=WordEmbedder(), background=False) as opened:
         yield opened
 
 

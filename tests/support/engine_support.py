@@ -142,3 +142,9 @@ def row_counts(folder: Path) -> dict[str, int]:
         return {table: db.execute(f"SELECT count(*) FROM {table}").get for table in TABLES}
     finally:
         db.close()
+
+
+def files_with(folder: Path, word: str) -> list[Path]:
+    """Files below the folder that contain the word, in upper or lower case."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if word.lower().encode() in path.read_bytes().lower()]

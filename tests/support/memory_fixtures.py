@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import postgres_servers
 import pytest
 from engine_support import NOTES, Opener, WordEmbedder
 
@@ -46,3 +47,9 @@ def office(memory: Memory) -> Memory:
     """A memory that holds NOTES, with their vectors."""
     memory.add_many(NOTES, wait=True)
     return memory
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """The place of a new store, of one database and of the other."""
+    return tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()

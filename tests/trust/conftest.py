@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trust_child  # noqa: F401  (puts what children import on the path)
+import trust_child
+from memory_fixtures import either
+
+__all__ = ["either", "trust_child"]  # the latter puts what children import on the path
 
 
 @pytest.fixture

@@ -1,14 +1,16 @@
-"""Many clients of one store: concurrent writers, servers beside the command line, one shared queue of vectors."""
+"""Many clients of one store: concurrent writers, servers beside the command line, limits and facts under contention."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -38,7 +40,8 @@ from trust_client_work import (
     write_and_search,
 )
 
-from fourfold.memory import Memory
+from fourfold import Item, ItemPatch, Memory, NewItem, limits
+from fourfold.errors import InvalidItem, NotFound
 
 FOURFOLD = Path(sys.executable).with_name("fourfold")
 WRITERS, THREADS = 8, 32
@@ -235,3 +238,131 @@ def _wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "the condition did not become true within a minute"
         time.sleep(0.05)
+
+
+# ---------------------------------------------------------------- limits under contention
+
+
+def crowd(where: Path | str, item: int, who: int, rounds: int) -> int:
+    """Adds tags until that is refused, then removes some, and so on; returns the number of refusals."""
+    refused = 0
+    with Memory.open(where, embedder="none", background=False) as memory:
+        for turn in range(rounds):
+            tags = tuple(f"tag-{who}-{turn}-{number}" for number in range(9))
+            try:
+                memory.update(item, ItemPatch(add_tags=tags, metadata={tags[0]: "x" * 9000}))
+            except InvalidItem:
+                refused += 1
+                mine = tuple(tag for tag in memory.get([item])[0].tags if tag.startswith(f"tag-{who}-"))
+                gone = {f"tag-{who}-{earlier}-0": None for earlier in range(turn)}
+                memory.update(item, ItemPatch(remove_tags=mine[:64], metadata=gone))
+    return refused
+
+
+LAST = "last"
+"""The key of the item that is added last."""
+
+
+def add_often(where: Path | str, rounds: int) -> list[str]:
+    """Adds the same text repeatedly; returns the results that differ from what was added."""
+    with Memory.open(where, embedder="none", background=False) as memory:
+        added = [memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
+        memory.add(NewItem("no more texts come", key=LAST))
+    return [repr(item) for item in added if not isinstance(item, Item) or item.tags != ("tag",)]
+
+
+def forget_often(where: Path | str) -> int:
+    """Forgets items until the last one has been added; returns how many it forgot."""
+    gone, ended = 0, False
+    with Memory.open(where, embedder="none", background=False) as memory:
+        while not ended:
+            found = memory.list()
+            ended = any(item.key == LAST for item in found)
+            for item in found:
+                if item.key != LAST:
+                    with suppress(NotFound):
+                        gone += memory.forget([item.id])
+    return gone
+
+
+CROWDED = 4
+
+
+def concurrently(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:
+    """Runs each call in a process of its own, all at the same time; returns their results."""
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [done.result() for done in [threads.submit(trust_child.run, *call) for call in calls]]
+
+
+@pytest.mark.spec("B7")
+@pytest.mark.parametrize("rounds", [30, pytest.param(500, marks=pytest.mark.soak)])
+def test_processes_that_change_one_item_keep_its_limits(either: Path | str, rounds: int) -> None:
+    with Memory.open(either, embedder="none", background=False) as memory:
+        item = memory.add(NewItem("contested", tags=("tag",))).id
+        refused = concurrently(*((crowd, either, item, who, rounds) for who in range(CROWDED)))
+        assert sum(refused) > 0
+        assert memory.check() == []
+        assert len(memory.get([item])[0].tags) <= limits.TAGS
+
+
+@pytest.mark.spec("B7")
+@pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.soak)])
+def test_add_returns_the_item_while_another_process_forgets_it(either: Path | str, rounds: int) -> None:
+    wrong, *gone = concurrently((add_often, either, rounds), (forget_often, either), (forget_often, either))
+    assert wrong == []
+    assert sum(gone) > 0
+
+
+# ---------------------------------------------------------------- one fact
+
+
+STATING, VALUES = 3, 12
+STATE = """
+import sys
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+place, writer, values = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with Memory.open(place, embedder="none", background=False) as memory:
+    print("open", flush=True)
+    sys.stdin.readline()
+    for number in range(values):
+        memory.add(NewItem(f"value {number} of {writer}", subject="Maria", attribute="address"))
+"""
+
+
+@pytest.mark.spec("C15")
+def test_writers_of_one_fact_leave_one_present_value_and_one_chain(either: Path | str) -> None:
+    place = str(either)
+    with Memory.open(place, embedder="none", background=False) as memory:
+        memory.add("something else")
+        writers = [started(place, number) for number in range(STATING)]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "open\n"
+        for writer in writers:  # all are open: they begin together
+            assert writer.stdin is not None
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+        assert [writer.communicate()[1] for writer in writers] == [""] * STATING
+        present = memory.list({"subject": "Maria"})
+        assert len(present) == 1
+        values = {item.id: item for item in memory.history(present[0].id)}
+        assert {item.text for item in values.values()} == {
+            f"value {number} of {writer}" for writer in range(STATING) for number in range(VALUES)
+        }
+        chain = [present[0]]
+        while (before := chain[-1].supersedes) is not None:
+            chain.append(values[before])
+        assert sorted(item.id for item in chain) == sorted(values)
+        assert [item.superseded_at is None for item in chain] == [True] + [False] * (STATING * VALUES - 1)
+        for later, earlier in itertools.pairwise(chain):
+            assert earlier.superseded_at == (later.valid_from or later.created_at)
+        found = memory.search("value of", filters={"subject": "Maria"}, top_k=10).results
+        assert [result.id for result in found] == [present[0].id]
+        assert memory.check() == []
+
+
+def started(place: str, number: int) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", STATE, place, str(number), str(VALUES)]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)

@@ -90,32 +90,25 @@ def listed(wrong: dict[str, Problems]) -> str:
     return "\n".join(f"{name}: {problems[:3]}" for name, problems in wrong.items())
 
 
-def run_damages(home: Path, folder: Path, count: int) -> None:
+def soak_counts(some: int, many: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("count", [some, pytest.param(many, marks=pytest.mark.soak)])
+
+
+@pytest.mark.spec("B6", "B9")
+@soak_counts(40, 600)
+def test_a_damaged_index_causes_no_crash_and_no_wrong_answer_and_is_rebuilt(
+    home: Path, fast_folder: Path, count: int
+) -> None:
     chosen = cases(home, SEED, count)
-    wrong = problems_of(home, folder, chosen, damaged, rebuilt)
+    wrong = problems_of(home, fast_folder, chosen, damaged, rebuilt)
     kinds, places = len({case.damage for case in chosen}), len({case.path for case in chosen})
     print(f"{count} damages (seed {SEED}) of {kinds} kinds at {places} places: {len(wrong)} with problems")
     assert not wrong, listed(wrong)
 
 
-@pytest.mark.spec("B6", "B9")
-def test_a_damaged_index_causes_no_crash_and_no_wrong_answer_and_is_rebuilt(home: Path, fast_folder: Path) -> None:
-    run_damages(home, fast_folder, 40)
-
-
-@pytest.mark.soak
-@pytest.mark.spec("B6", "B9")
-def test_600_damaged_indexes_cause_no_crash_and_no_wrong_answer_and_are_rebuilt(home: Path, fast_folder: Path) -> None:
-    run_damages(home, fast_folder, 600)
-
-
 def while_open(damage: str, count: int) -> list[Case]:
     states = [("behind", "level")[number % 2] for number in range(count)]
     return [Case(f"{number} {damage} while open", state, damage, "", number) for number, state in enumerate(states)]
-
-
-def soak_counts(some: int, many: int) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("count", [some, pytest.param(many, marks=pytest.mark.soak)])
 
 
 @pytest.mark.spec("B6", "B9")

@@ -6,17 +6,27 @@ import itertools
 import json
 import os
 import random
+import signal
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import apsw
+import postgres_servers
 import pytest
 import trust_child
 import trust_kill_work as work
+from engine_support import WordEmbedder
 from trust_kill_work import PUBLICATION, STOP, TRANSACTION, Effect, Places
+
+from fourfold import Memory, NewItem
+from fourfold.embed.windows import read_as
+from fourfold.errors import StoreNotEmpty
 
 CYCLES_A_FOLDER = 50
 SURVIVOR_OPERATIONS = 6
@@ -256,3 +266,196 @@ def test_re_embedding_resumes_after_kills_and_vectors_are_never_mixed(begin: Beg
         f"{kills} kills of a re-embedding: {dict(inside)}; {amid} left it half done, {inside['ended'] + 1} ended well"
     )
     assert amid >= kills / 5
+
+
+# ---------------------------------------------------------------- renewing vectors with windows
+
+
+EARLIER = "words/32"
+
+
+class WithoutWindows(WordEmbedder):
+    """An embedder from before windows: it reads a text as a whole."""
+
+    def truncates(self, text: str) -> bool:
+        return False
+
+
+class Windowed(WordEmbedder):
+    """The next version, with windows."""
+
+    replaces = (EARLIER,)
+
+    def __init__(self) -> None:
+        super().__init__("windowed")
+
+
+class SlowWindowed(Windowed):
+    """A slow embedder that reports when a batch begins."""
+
+    def __init__(self, seed: int, said: Any) -> None:
+        super().__init__()
+        self._random = Random(seed)
+        self._said = said
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self._said.send(len(texts))
+        time.sleep(self._random.random() / 50)
+        return super().embed(texts)
+
+
+def renew(folder: Path, seed: int, said: Any) -> None:
+    with Memory.open(folder, embedder=SlowWindowed(seed, said), background=False) as memory:
+        said.send(0)
+        memory.embed_pending()
+        memory.index()
+
+
+LONG = "\n".join(f"Paragraph {number} describes the weather of day {number}, wind and rain." for number in range(60))
+TEXTS = [f"{LONG[: 1500 + 40 * number]}\nnumber {number}" for number in range(60)]
+
+
+@pytest.mark.spec("C13")
+@pytest.mark.parametrize("kills", [8, pytest.param(80, marks=pytest.mark.soak)])
+def test_a_kill_during_the_renewal_leaves_no_item_with_some_of_its_windows(tmp_path: Path, kills: int) -> None:
+    chance = random.Random(7)
+    left = set[int]()
+    for number in range(kills):
+        folder = tmp_path / str(number)
+        with Memory.open(folder, embedder=WithoutWindows(), background=False) as memory:
+            memory.add_many([NewItem(text) for text in [*TEXTS, "a short note"]], wait=True)
+        trust_child.kill_after(number % 6 + 1, chance, renew, folder)
+        left.add(_pending_items(folder))
+        with Memory.open(folder, embedder=Windowed(), background=False) as memory:
+            memory.embed_pending()
+            assert _pending_items(folder) == 0
+            assert memory.check() == []
+            assert memory.search("weather of day 3").results[0].part is not None
+    assert len(left) > 2, f"the kills did not hit different moments: numbers of pending items: {sorted(left)}"
+
+
+def _pending_items(folder: Path) -> int:
+    """The number of pending items; asserts that the others have all their windows, from one version of the model."""
+    db = apsw.Connection(str(folder / "fourfold.db"))
+    try:
+        ((fingerprint,),) = db.execute("SELECT fingerprint FROM namespaces").fetchall()
+        rows = db.execute("SELECT title, text, length(vector), spans FROM items JOIN vectors ON item = id").fetchall()
+        ((waiting,),) = db.execute("SELECT count(*) FROM waiting").fetchall()
+        ((items,),) = db.execute("SELECT count(*) FROM items").fetchall()
+    finally:
+        db.close()
+    assert len(rows) + waiting == items
+    for title, text, size, spans in rows:
+        expected = () if fingerprint == EARLIER else read_as(title, text, Windowed().truncates)[1]
+        assert size == 128 * max(1, len(expected))
+        assert len(spans or b"") == 8 * len(expected)
+    with Memory.open(folder, embedder=Windowed(), background=False) as memory:
+        assert memory.check() == []
+    return waiting
+
+
+# ---------------------------------------------------------------- merging near-duplicates
+
+
+PAIRS = 30
+
+
+def pair_text(number: int, end: str) -> str:
+    return f"The key of room {number} is in the blue box{end}"
+
+
+def merge_and_restore(folder: Path, seed: int, said: Any) -> None:
+    """Merges pairs and undoes the merges, until killed."""
+    chance = random.Random(seed)
+    with Memory.open(folder, embedder="none", background=False) as memory:
+        while True:
+            said.send("at work")
+            kept = 2 * chance.randrange(PAIRS) + 1
+            if memory.get([kept + 1])[0].version_of is None:
+                memory.merge(kept, [kept + 1])
+            else:
+                memory.undo(kept, to=kept + 1)
+
+
+@pytest.mark.spec("C15", "B1")
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_kill_while_items_are_merged_loses_none(tmp_path: Path, kills: int) -> None:
+    chance = random.Random(7)
+    with Memory.open(tmp_path, embedder="none", background=False) as memory:
+        for number in range(PAIRS):
+            memory.add(NewItem(pair_text(number, "")))
+            memory.add(NewItem(pair_text(number, "."), key=f"b{2 * number + 1}", tags=("copy",)))
+    states = set[bool]()
+    for _ in range(kills):
+        trust_child.kill_after(chance.randrange(1, 40), chance, merge_and_restore, tmp_path)
+        states |= trust_child.run(found_states, tmp_path)
+    assert states == {True, False}
+
+
+def found_states(folder: Path) -> set[bool]:
+    """Which states occur among the pairs (merged or not); asserts that no item is lost."""
+    found = set[bool]()
+    with Memory.open(folder, embedder="none", background=False) as memory:
+        assert memory.check() == []
+        listed = {item.id for item in memory.list(limit=1000)}
+        for number in range(PAIRS):
+            kept, other = memory.get([2 * number + 1, 2 * number + 2])
+            merged = other.version_of == kept.id
+            assert (kept.text, kept.superseded_at, other.text) == (pair_text(number, ""), None, pair_text(number, "."))
+            assert (other.key, other.tags) == (f"b{kept.id}", ("copy",))
+            assert merged == (other.id not in listed)
+            found.add(merged)
+    return found
+
+
+# ---------------------------------------------------------------- moving a store
+
+
+def move_and_die(source: Path, target: Path | str, temporary: Path, reports: int) -> None:
+    """Moves the store, and kills its own process with SIGKILL after this many reports of progress."""
+    tempfile.tempdir = str(temporary)
+    left = reports
+
+    def progress(done: int, total: int) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with (
+        Memory.open(source, embedder="none", background=False) as memory,
+        Memory.open(target, embedder="none", background=False) as copy,
+    ):
+        memory.move(copy.store, progress)
+
+
+ITEMS = 6000
+"""Enough items for a load to take more than one batch."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request: pytest.FixtureRequest, fast_folder: Path) -> Path | str:
+    return fast_folder / "copy" if request.param == "sqlite" else postgres_servers.fresh()
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("reports", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (6, 8))])
+def test_a_killed_move_leaves_nothing_in_the_temporary_folder_and_is_completed_by_the_next(
+    fast_folder: Path, target: Path | str, reports: int
+) -> None:
+    temporary = fast_folder / "temporary"
+    temporary.mkdir()
+    with Memory.open(fast_folder / "store", embedder="none", background=False) as memory:
+        memory.add_many([NewItem(f"A secret of number {number}") for number in range(ITEMS)])
+        child = trust_child.start(move_and_die, fast_folder / "store", target, temporary, reports)
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        assert list(temporary.iterdir()) == []
+        with Memory.open(target, embedder="none", background=False) as copy:
+            moved = memory.move(copy.store)
+            assert moved.counts["item"] == ITEMS
+            assert copy.check() == []
+            assert memory.move(copy.store) == moved
+            memory.add("one more")
+            with pytest.raises(StoreNotEmpty):
+                memory.move(copy.store)

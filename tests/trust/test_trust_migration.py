@@ -1,21 +1,24 @@
-"""Stores of every older schema open and get a backup; a kill during the migration leaves the old or the new schema."""
+"""Stores of every older schema open and get a backup; stores that are replaced while they are open."""
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import time
 import zipfile
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 import trust_child
-from engine_support import WordEmbedder
+from engine_support import WordEmbedder, notes
+from trust_client_work import Client
 
+from fourfold import FourfoldError, ItemPatch, Memory, NewItem
 from fourfold.errors import StorageFull
-from fourfold.memory import Memory
 from fourfold.storage.sqlite import schema
 from fourfold.storage.sqlite.schema import copy_to
 
@@ -58,19 +61,9 @@ def version(path: Path) -> int:
         db.close()
 
 
-TABLES = (
-    "items",
-    "item_tags",
-    "vectors",
-    "waiting",
-    "nodes",
-    "names",
-    "edges",
-    "mentions",
-    "raw",
-    "sources",
-    "changes",
-)
+TABLES = [
+    "items", "item_tags", "vectors", "waiting", "nodes", "names", "edges", "mentions", "raw", "sources", "changes",
+]  # fmt: skip
 
 
 @pytest.mark.spec("B9")
@@ -147,20 +140,6 @@ def open_slowly(folder: Path, seed: int, parts: Any) -> None:
     Memory.open(folder, embedder=WordEmbedder(), background=False).close()
 
 
-def killed_in_part(number: int, folder: Path, chance: random.Random) -> None:
-    """Opens the store in a process and kills it shortly after that part of the migration, or its end."""
-    mine, theirs = trust_child.context().Pipe(duplex=False)
-    child = trust_child.start(open_slowly, folder, chance.randrange(1 << 30), theirs)
-    theirs.close()
-    with suppress(EOFError):
-        for _ in range(number):
-            mine.recv()
-    child.join(chance.random() / 50)
-    child.kill()
-    child.join()
-    mine.close()
-
-
 @pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_kill_during_a_migration_leaves_the_old_or_the_new_schema(old: Path, tmp_path: Path, kills: int) -> None:
     before = version(old / "fourfold.db")
@@ -171,7 +150,7 @@ def test_a_kill_during_a_migration_leaves_the_old_or_the_new_schema(old: Path, t
         folder = tmp_path / str(kill)
         folder.mkdir()
         (folder / "fourfold.db").write_bytes((old / "fourfold.db").read_bytes())
-        killed_in_part(kill % 8, folder, chance)
+        trust_child.kill_after(kill % 8, chance, open_slowly, folder)
         found[version(folder / "fourfold.db")] += 1
         assert {name: table(folder / "fourfold.db", name) for name in TABLES} == rows
         trust_child.run(open_and_check, folder)
@@ -196,3 +175,119 @@ def test_ids_assigned_by_an_older_version_after_the_migration_are_skipped(tmp_pa
         )
         db.close()
         assert memory.add("three").id == first.id + 2
+
+
+# ---------------------------------------------------------------- files replaced while a store is open
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows does not rename or delete files that are open")
+SECRET = "the phantom crosses the courtyard"
+
+CALLS: dict[str, Callable[[Memory], Any]] = {
+    "add": lambda memory: memory.add(SECRET),
+    "add_many": lambda memory: memory.add_many(notes(80, SECRET)),
+    "update": lambda memory: memory.update("key:first", ItemPatch(text=SECRET)),
+    "forget": lambda memory: memory.forget(["key:first"]),
+    "edge": lambda memory: memory.add_edge("Keeper", "guards", "Lighthouse"),
+    "search": lambda memory: memory.search("heron"),
+    "list": lambda memory: memory.list(),
+    "count": lambda memory: memory.count(),
+    "get": lambda memory: memory.get(["key:first"]),
+    "check": lambda memory: memory.check(),
+    "index": lambda memory: memory.index(),
+}
+
+
+def fill(memory: Memory) -> int:
+    memory.add(NewItem("the first note of the heron", key="first"))
+    memory.add_many(notes(40), wait=True)
+    assert memory.search("heron").results
+    return memory.count()
+
+
+def every_call(memory: Memory) -> dict[str, str]:
+    """Maps each call to the error that it raised, or to what it returned."""
+    raised: dict[str, str] = {}
+    for name, call in CALLS.items():
+        try:
+            raised[name] = f"returned {call(memory)!r}"
+        except FourfoldError as error:
+            raised[name] = type(error).__name__ if error.remedy else f"{type(error).__name__} without a remedy"
+    return raised
+
+
+def delete(store: Path, other: Path) -> None:
+    shutil.rmtree(store)
+
+
+def rename(store: Path, other: Path) -> None:
+    store.rename(store.with_name("renamed"))
+
+
+def replace_by_another_store(store: Path, other: Path) -> None:
+    store.rename(store.with_name("renamed"))
+    other.rename(store)
+
+
+def put_back_an_older_copy(store: Path, other: Path) -> None:
+    store.with_name("backup.db").replace(store / "fourfold.db")
+
+
+def delete_the_write_ahead_log(store: Path, other: Path) -> None:
+    (store / "fourfold.db-wal").unlink()
+
+
+HAPPENINGS = [delete, rename, replace_by_another_store, put_back_an_older_copy, delete_the_write_ahead_log]
+
+
+def texts(folder: Path) -> set[str]:
+    with Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+        assert memory.check() == []
+        return {item.text for item in memory.list(limit=1000)}
+
+
+@posix
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("happening", HAPPENINGS, ids=lambda happening: happening.__name__)
+def test_calls_raise_after_the_store_was_replaced_and_no_write_is_confirmed(
+    tmp_path: Path, happening: Callable[[Path, Path], None]
+) -> None:
+    store, other = tmp_path / "store", tmp_path / "other"
+    with Memory.open(other, embedder=WordEmbedder(), background=False) as memory:
+        memory.add("what the other store holds")
+    client = Client(store)
+    try:
+        held = client.ask(fill)
+        assert held == 41
+        with Memory.open(store, embedder=WordEmbedder(), background=False) as memory:
+            memory.backup(tmp_path / "backup.db")
+        happening(store, other)
+        assert client.ask(every_call) == dict.fromkeys(CALLS, "StoreReplaced")
+        client.stop()
+    finally:
+        client.kill()
+    if happening is delete:
+        assert not store.exists()
+    if happening in (rename, replace_by_another_store):
+        assert len(texts(tmp_path / "renamed")) == held
+    if happening is replace_by_another_store:
+        assert texts(store) == {"what the other store holds"}
+    for folder in tmp_path.iterdir():
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            assert SECRET.encode() not in path.read_bytes() or happening is delete_the_write_ahead_log, path
+
+
+@posix
+def test_a_store_that_was_moved_back_can_be_used_again(tmp_path: Path) -> None:
+    store, renamed = tmp_path / "store", tmp_path / "renamed"
+    client = Client(store)
+    try:
+        held = client.ask(fill)
+        store.rename(renamed)
+        assert set(client.ask(every_call).values()) == {"StoreReplaced"}
+        renamed.rename(store)
+        assert client.ask(fill) == held
+        client.stop()
+    finally:
+        client.kill()
+    assert len(texts(store)) == held

@@ -325,16 +325,14 @@ def live(profile: str, done: Counter[str], lives: int, steps: int, *, explore: b
     )
 
 
-@pytest.mark.spec("B6")
-@pytest.mark.spec("B7")
+@pytest.mark.spec("B6", "B7")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_processes_on_one_folder_answer_like_the_oracle(profile: str, done: Counter[str]) -> None:
     live(profile, done, lives=7, steps=25)
 
 
 @pytest.mark.soak
-@pytest.mark.spec("B6")
-@pytest.mark.spec("B7")
+@pytest.mark.spec("B6", "B7")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_processes_on_one_folder_answer_like_the_oracle_for_long(profile: str, done: Counter[str]) -> None:
     live(profile, done, lives=140, steps=100, explore=True)

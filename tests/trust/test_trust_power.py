@@ -119,17 +119,11 @@ def lose_power(folder: Path, synchronous: str, count: int) -> tuple[Record, dict
 
 
 @pytest.mark.spec("B6", "B9")
-def test_power_loss_at_200_moments_loses_nothing_that_was_confirmed(fast_folder: Path) -> None:
-    _, counts = lose_power(fast_folder, "full", 200)
+@pytest.mark.parametrize("moments", [200, pytest.param(2000, marks=pytest.mark.soak)])
+def test_power_loss_at_any_moment_loses_nothing_that_was_confirmed(fast_folder: Path, moments: int) -> None:
+    _, counts = lose_power(fast_folder, "full", moments)
     assert set(counts) == {"in flight", "between"}
     assert counts["in flight"] > 50
-
-
-@pytest.mark.soak
-@pytest.mark.spec("B6", "B9")
-def test_power_loss_at_2000_moments(fast_folder: Path) -> None:
-    _, counts = lose_power(fast_folder, "full", 2000)
-    assert set(counts) == {"in flight", "between"}
 
 
 def test_the_simulated_power_loss_detects_a_store_that_does_not_sync(fast_folder: Path) -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
 _IMPORTED = [
-    "faiss",
-    "hypothesis",
-    "pytest",
-    "fourfold.memory",
-    "fourfold.storage.sqlite.store",
-    "engine_support",
+    "faiss", "hypothesis", "pytest", "fourfold.memory", "fourfold.storage.sqlite.store", "engine_support",
     "trust_preload",
-]
+]  # fmt: skip
 
 _PLACES = [str(_HERE), str(_HERE.parent / "support")]
 
@@ -62,3 +59,17 @@ def run(work: Callable[..., Any], *args: Any) -> Any:
 def _answering(pipe: Any, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
     pipe.send(work(*args))
     pipe.close()
+
+
+def kill_after(messages: int, chance: random.Random, work: Callable[..., Any], *args: Any) -> None:
+    """Starts `work(*args, seed, pipe)`, waits for this many messages or its end, and kills it shortly afterwards."""
+    mine, theirs = context().Pipe(duplex=False)
+    child = start(work, *args, chance.randrange(1 << 30), theirs)
+    theirs.close()
+    with suppress(EOFError):
+        for _ in range(messages):
+            mine.recv()
+    child.join(chance.random() / 50)
+    child.kill()
+    child.join()
+    mine.close()

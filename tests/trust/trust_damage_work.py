@@ -299,12 +299,9 @@ def _other_side(index: Path, source: Path, side: str, chance: random.Random) -> 
 
 
 FOREIGN_DAMAGES: dict[str, Callable[[Path, Path, str, random.Random], None]] = {
-    "files": _foreign_part,
-    "manifest": _foreign_manifest,
-    "generation": _foreign_generation,
-    "side": _foreign_side,
+    "files": _foreign_part, "manifest": _foreign_manifest, "generation": _foreign_generation, "side": _foreign_side,
     "index": _foreign_index,
-}
+}  # fmt: skip
 
 
 def _rewritten(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -49,29 +49,19 @@ WORDS = tuple(
 """Few words, so that texts share them: inflections, umlauts, compounds and their parts, stop words."""
 
 FILTERS = (
-    NO_FILTERS,
-    NO_FILTERS,
-    Filters(tags=("work",)),
-    Filters(tags=("strasse", "notes"), any_tag=True),
-    Filters(language="de"),
-    Filters(kind="task"),
-    Filters(created_from=FIRST - timedelta(days=2)),
-    Filters(created_to=FIRST + timedelta(hours=6)),
-    Filters(path="docs/**"),
+    NO_FILTERS, NO_FILTERS, Filters(tags=("work",)), Filters(tags=("strasse", "notes"), any_tag=True),
+    Filters(language="de"), Filters(kind="task"), Filters(created_from=FIRST - timedelta(days=2)),
+    Filters(created_to=FIRST + timedelta(hours=6)), Filters(path="docs/**"),
     Filters(metadata=(MetadataTest("n", "gte", 2),)),
-)
+)  # fmt: skip
 
 WAYS: tuple[Mapping[str, Any], ...] = (
-    *({"preset": name} for name in PRESETS),
-    *({"fusion": name} for name in ("rrf", "weighted")),
-    *({"only": (name,)} for name in RETRIEVERS),
-    {"only": ("semantic", "keyword")},
-    {"preset": "files", "fusion": "weighted"},
-    {"preset": "memories", "alpha": 0.3},
-    {"weights": {"semantic": 0.5, "graph": 0.3, "tags": 0.2}},
-    {"namespaces": NAMESPACES},
+    *({"preset": name} for name in PRESETS), *({"fusion": name} for name in ("rrf", "weighted")),
+    *({"only": (name,)} for name in RETRIEVERS), {"only": ("semantic", "keyword")},
+    {"preset": "files", "fusion": "weighted"}, {"preset": "memories", "alpha": 0.3},
+    {"weights": {"semantic": 0.5, "graph": 0.3, "tags": 0.2}}, {"namespaces": NAMESPACES},
     {"per_source": 1, "explain": True},
-)
+)  # fmt: skip
 """All kinds of searches: presets, fusions, each retriever alone."""
 
 __all__ = ["FILTERS", "NAMES", "NAMESPACES", "TAGS", "WAYS", "WORDS", "Call", "Other", "Side", "agree", "tuned"]
