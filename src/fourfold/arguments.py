@@ -77,7 +77,7 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
         ]
         for name, kind, value in every:
             if not kind.fits(value):
-                raise _wrong(function, name, kind, value)
+                raise _wrong(_spelled(function, args, bound=bound), name, kind, value)
         if len(fitting) < _KNOWN_TYPES and all(kind.fits_all_of(type(value)) for _, kind, value in every):
             fitting.add(given)
 
@@ -138,9 +138,17 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _wrong(function: Callable[..., Any], name: str, kind: _Kind, value: object) -> InvalidArgument:
+def _spelled(function: Callable[..., Any], args: tuple[Any, ...], *, bound: bool) -> str:
+    """The name of a method as callers write it: with their class, not the one that defines it."""
+    if not bound:
+        return function.__qualname__
+    kind = args[0] if isinstance(args[0], type) else type(args[0])
+    return f"{kind.__name__}.{function.__name__}"
+
+
+def _wrong(called: str, name: str, kind: _Kind, value: object) -> InvalidArgument:
     return InvalidArgument(
-        f"{function.__qualname__}: {name} is {_shown(value)}, a {type(value).__name__}", f"Give {kind.name} as {name}"
+        f"{called}: {name} is {_shown(value)}, a {type(value).__name__}", f"Give {kind.name} as {name}"
     )
 
 

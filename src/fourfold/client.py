@@ -61,7 +61,7 @@ def _remote(method: Callable[Concatenate[Memory, P], T]) -> Callable[Concatenate
     def call(self: RemoteMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound = parameters.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        values = {name: value for name, value in bound.arguments.items() if name != "self"}
+        values = {name: value for name, value in bound.arguments.items() if name not in ("self", "fields")}
         return self._carry_out(operation, values, hints_of(method)["return"])  # pyright: ignore[reportPrivateUsage]
 
     return call
@@ -123,10 +123,13 @@ class RemoteMemory:
             remedy = "Run this where the store is, with its folder or its DSN"
             raise NotOffered(f"a server does not offer `{name}`", remedy)
 
+    def add(self, item: NewItem | str, *, wait: bool = False, **fields: Any) -> Item:
+        return self._add(rules.new_item(item, fields), wait=wait)
+
     # Operations that derive from their descriptions.
+    _add = _remote(Memory.add)
     search = _remote(Memory.search)
     why = _remote(Memory.why)
-    add = _remote(Memory.add)
     add_many = _remote(Memory.add_many)
     undo = _remote(Memory.undo)
     history = _remote(Memory.history)

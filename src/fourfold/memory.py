@@ -55,6 +55,7 @@ class Memory(ItemMethods, GraphMethods):
         *,
         vector: Sequence[float] | Vector | None = None,
         top_k: int | None = None,
+        limit: int | None = None,
         preset: str | None = None,
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
@@ -64,7 +65,7 @@ class Memory(ItemMethods, GraphMethods):
         rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
-        k: int | None = None,
+        rrf_k: int | None = None,
         filters: GivenFilters | None = None,
         per_source: int | None = None,
         min_confidence: float | None = None,
@@ -81,16 +82,19 @@ class Memory(ItemMethods, GraphMethods):
         `text`: a question, keywords or names. `filters`: what an item must satisfy.
         """
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
+        if top_k is not None and limit is not None:
+            raise InvalidQuery("both top_k and limit are given", "Give one of them: they mean the same")
+        top_k = limit if top_k is None else top_k
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
-        limit = None if per_source is None else check_per_source(per_source)
+        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, rrf_k, recency, second, source_weights)
+        per_file = None if per_source is None else check_per_source(per_source)
         surest = 0.0 if min_confidence is None else _checked_confidence(min_confidence)
         query_vector = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         mode = self._time_mode(time)
-        options = ResultOptions(limit, surest, explain, candidates=candidates, time=mode, view=view)
+        options = ResultOptions(per_file, surest, explain, candidates=candidates, time=mode, view=view)
         cuts = cut is not None and checked_cut(cut)
         names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces or [self.namespace]])
         if len(names) > 1:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from datetime import time as daytime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from fourfold import limits
 from fourfold.arguments import check_fields
@@ -35,6 +35,14 @@ _CACHED_TAGS = 4096
 def is_whole(value: object, least: int) -> bool:
     """Whether a value is a whole number of at least `least` that a store can hold."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= limits.LARGEST_ID
+
+
+def new_item(item: NewItem | str, more: Mapping[str, Any]) -> NewItem:
+    """Return the item with more of its fields set."""
+    names = [each.name for each in fields(NewItem) if each.name != "text"]
+    if wrong := [name for name in more if name not in names]:
+        raise InvalidItem(f"an item has no field {wrong[0]!r}", f"The fields are {', '.join(names)}")
+    return NewItem(item, **more) if isinstance(item, str) else replace(item, **more)
 
 
 def known_language(code: str | None) -> str | None:

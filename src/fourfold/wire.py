@@ -306,7 +306,9 @@ def parameters_of(name: str, *, pages: bool = False) -> Sequence[Parameter]:
     return [
         Parameter(each.name, member, hints[each.name], each.default, help.get(each.name, ""))
         for each in signature(method).parameters.values()
-        if each.name not in left_out and (member := operation.names.get(each.name, each.name))
+        if each.kind is not each.VAR_KEYWORD
+        and each.name not in left_out
+        and (member := operation.names.get(each.name, each.name))
     ]
 
 

@@ -334,7 +334,7 @@ WRONG_TYPES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("hybrid_search", {"query_text": "x", "explain": 1}),
     ("hybrid_search", {"query_text": "x", "weights": {"semantic": True}}),
     ("hybrid_search", {"query_text": "x", "query_embedding": [True, False]}),
-    ("hybrid_search", {"query_text": "x", "k": "60"}),
+    ("hybrid_search", {"query_text": "x", "rrf_k": "60"}),
     ("hybrid_search", {"query_text": "x", "any_tag": "yes"}),
     ("hybrid_search", {"query_text": "x", "fts_weight": True}),
     ("hybrid_search", {"query_text": "x", "fts_weight": "0.4"}),
@@ -391,7 +391,7 @@ async def test_an_agent_may_give_vector_time_and_language(tmp_path: Path) -> Non
         assert (item["created_at"], item["language"]) == ("2021-06-01T10:00:00Z", "de")
         early = await call(client, "retrieve_memory", query="x", created_to="2020-12-31", alpha=0.0)
         assert early["total"] == 0
-        ranked = await call(client, "hybrid_search", query="eins", fusion="rrf", k=7, explain=True)
+        ranked = await call(client, "hybrid_search", query="eins", fusion="rrf", rrf_k=7, explain=True)
         assert ranked["k"] == 7
 
 

@@ -15,7 +15,7 @@ from engine_support import ids
 import fourfold
 from fourfold import Filters, HybridSearch, ItemPatch, Memory, MetadataTest, NewItem, Settings
 from fourfold.arguments import checks_arguments
-from fourfold.errors import FourfoldError, InvalidArgument
+from fourfold.errors import FourfoldError, InvalidArgument, InvalidItem, InvalidQuery
 
 METHODS = [name for name in vars(Memory) if not name.startswith("_") and name not in ("open", "close", "restore")]
 WRONG: tuple[Any, ...] = (
@@ -142,7 +142,27 @@ def test_wrong_arguments_raise_type_errors_that_name_the_valid_types(tmp_path: P
         with pytest.raises(InvalidArgument, match="item is 5"):
             memory.add(5)
         with pytest.raises(TypeError, match="unexpected keyword"):
-            memory.search("x", limit=3)
+            memory.search("x", k=3)
+        with pytest.raises(InvalidArgument, match=r"^Memory\.forget: ids is 5"):
+            memory.forget(5)
+
+
+def test_names_that_people_guess(tmp_path: Path) -> None:
+    """Fields of an item as arguments of `add`; `limit` for the number of results."""
+    with Memory.open(tmp_path / "store", embedder="none") as memory:
+        item = memory.add("opens at six", title="Harbour gate", tags=["port"], metadata={"floor": 1}, key="gate")
+        assert (item.title, item.tags, item.metadata, item.key) == ("Harbour gate", ("port",), {"floor": 1}, "gate")
+        again = memory.add(NewItem("opens at seven", key="gate"), title="Gate")
+        assert (again.id, again.title, again.text) == (item.id, "Gate", "opens at seven")
+        with pytest.raises(InvalidItem, match=r"no field 'tag'.*tags"):
+            memory.add("x", tag="port")
+        with pytest.raises(InvalidItem, match="tags of NewItem is 'port'"):
+            memory.add("x", tags="port")
+        memory.add_many([NewItem(f"gate {number}") for number in range(5)])
+        assert len(memory.search("gate", limit=2).results) == 2
+        with pytest.raises(InvalidQuery, match="both top_k and limit"):
+            memory.search("gate", top_k=2, limit=3)
+        assert memory.search("gate", fusion="rrf", rrf_k=7).plan.k == 7
 
 
 def test_every_public_class_with_methods_checks_its_arguments() -> None:

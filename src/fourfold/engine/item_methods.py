@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fourfold import limits, scheduling
 from fourfold import validation as rules
@@ -61,14 +61,13 @@ _COMPARED_ITEMS: Final = 200
 
 @checks_arguments
 class ItemMethods(OpenStore):
-    def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
+    def add(self, item: NewItem | str, *, wait: bool = False, **fields: Any) -> Item:
         """Stores one item, durably. Its vector follows from the queue.
 
         The field `similar` of the result names stored items that say nearly the same. Nothing is merged: see `merge`.
-        `wait`: returns when the vector is made.
+        `wait`: returns when the vector is made. `fields`: those of `NewItem`, such as title, tags and metadata.
         """
-        new = NewItem(item) if isinstance(item, str) else item
-        return self._with_similar(self.add_many([new], wait=wait)[0])
+        return self._with_similar(self.add_many([rules.new_item(item, fields)], wait=wait)[0])
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced.

@@ -86,6 +86,14 @@ _TABLE: Final = (
         setting=True,
     ),
     SearchOption(
+        "limit",
+        "whole",
+        "Another name of `top_k`.",
+        metavar="N",
+        least=1,
+        most=limits.TOP_K,
+    ),
+    SearchOption(
         "preset",
         "text",
         "Which retrievers run, and how their rankings are combined.",
@@ -179,7 +187,7 @@ _TABLE: Final = (
         metavar="R[,R]",
     ),
     SearchOption(
-        "k",
+        "rrf_k",
         "whole",
         "The constant of rrf.",
         "60",

@@ -364,7 +364,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         preset=preset.name,
         retrievers=retrievers,
         fusion=planning.fusion,
-        k=_count("k", request.k, preset.k),
+        k=_count("rrf_k", request.k, preset.k),
         top_k=_count(
             "top_k", request.top_k, settings.wiki_top_k if preset.name == "wiki" else preset.top_k, limits.TOP_K
         ),

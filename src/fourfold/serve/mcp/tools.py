@@ -136,7 +136,7 @@ class Tools:
         filters: Filters,
         options: Annotated[
             Options,
-            *("vector", "top_k", "weights", "fusion", "preset", "alpha", "k", "rerank", "time", "min_confidence"),
+            *("vector", "top_k", "weights", "fusion", "preset", "alpha", "rrf_k", "rerank", "time", "min_confidence"),
             *("cut", "explain", "history", "as_of", "source_weights"),
         ],
         max_tokens: MaxTokens = None,
