@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import index_servers
 import numpy as np
+from conformance_subjects import NS
+from store_calls import StoreCalls
 
 from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS
 from fourfold.storage.engines import open_engine
 from fourfold.storage.engines.protocol import Document, Engine, Entry
 from fourfold.storage.postgres.database import Tuning
@@ -53,3 +57,41 @@ def lose_object(engine: Engine, collection: str, entry: Entry, part: int) -> Non
 
 def generations(store: PostgresStore, namespace: str) -> list[Generation]:
     return store.database.read(lambda db: every(db, find(db, namespace).id))
+
+
+BACKUP = """
+DO $$ DECLARE t text; BEGIN
+    EXECUTE format('CREATE SCHEMA %I', current_schema || '_copy');
+    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
+        EXECUTE format('CREATE TABLE %I.%I AS TABLE %I', current_schema || '_copy', t, t);
+    END LOOP;
+END $$"""
+"""The tables that pg_dump would save, read at one moment."""
+RESTORE = """
+DO $$ DECLARE t text; BEGIN
+    SET LOCAL session_replication_role = replica;
+    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
+        EXECUTE format('TRUNCATE %I CASCADE', t);
+    END LOOP;
+    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
+        EXECUTE format('INSERT INTO %I OVERRIDING SYSTEM VALUE SELECT * FROM %I.%I', t, current_schema || '_copy', t);
+    END LOOP;
+END $$"""
+QUICK = replace(TUNING, check_grace_seconds=0.01, feed_batch_items=7)
+
+
+def feed(store: PostgresStore) -> None:
+    store.feeder.create(NS)
+    assert store.maintenance.publish(NS, everything=True)
+
+
+def collection(store: PostgresStore) -> str:
+    active = store.database.read(lambda db: find(db, NS)).generation
+    assert active is not None
+    return active.collection
+
+
+def found(store: PostgresStore, word: str) -> list[int]:
+    ranking = StoreCalls(store).match(NS, word, 50, NO_FILTERS)
+    assert ranking.notes == ()
+    return [hit.id for hit in ranking.hits]

@@ -8,7 +8,7 @@ from pathlib import Path
 import index_servers
 import postgres_servers
 import pytest
-from cluster_support import opened
+from cluster_support import QUICK, opened
 from store_calls import StoreCalls
 
 from fourfold.storage.engines import open_engine
@@ -39,6 +39,13 @@ def store(dsn: str, kind: str) -> Iterator[PostgresStore]:
     found = opened(dsn, kind)
     yield found
     found.close()
+
+
+@pytest.fixture
+def quick(dsn: str, kind: str) -> Iterator[PostgresStore]:
+    store = opened(dsn, kind, QUICK)
+    yield store
+    store.close()
 
 
 @pytest.fixture

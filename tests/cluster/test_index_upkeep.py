@@ -1,4 +1,4 @@
-"""Feeding, rebuilding, checking and repairing a distributed index."""
+"""Feeding, rebuilding, checking, repairing and recovering a distributed index; items with several windows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster_support import TUNING, document, entries, generations, opened
+from cluster_support import (
+    BACKUP,
+    QUICK,
+    RESTORE,
+    collection,
+    document,
+    entries,
+    feed,
+    found,
+    generations,
+    lose_object,
+    opened,
+)
 from conformance_subjects import LATER, NOW, NS, item
+from index_processes import long_text, unit, write
 from postgres_support import execute, some_items
 from store_calls import StoreCalls
 
@@ -19,54 +32,9 @@ from fourfold.model import NO_FILTERS, Space
 from fourfold.serve.http.metrics import Metrics
 from fourfold.storage.engines.protocol import Applied, Entry
 from fourfold.storage.postgres import index_feed
-from fourfold.storage.postgres.namespaces import find
 from fourfold.storage.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.spec("C11")
-
-BACKUP = """
-DO $$ DECLARE t text; BEGIN
-    EXECUTE format('CREATE SCHEMA %I', current_schema || '_copy');
-    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
-        EXECUTE format('CREATE TABLE %I.%I AS TABLE %I', current_schema || '_copy', t, t);
-    END LOOP;
-END $$"""
-"""The tables that pg_dump would save, read at one moment."""
-RESTORE = """
-DO $$ DECLARE t text; BEGIN
-    SET LOCAL session_replication_role = replica;
-    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
-        EXECUTE format('TRUNCATE %I CASCADE', t);
-    END LOOP;
-    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema LOOP
-        EXECUTE format('INSERT INTO %I OVERRIDING SYSTEM VALUE SELECT * FROM %I.%I', t, current_schema || '_copy', t);
-    END LOOP;
-END $$"""
-QUICK = replace(TUNING, check_grace_seconds=0.01, feed_batch_items=7)
-
-
-def feed(store: PostgresStore) -> None:
-    store.feeder.create(NS)
-    assert store.maintenance.publish(NS, everything=True)
-
-
-def collection(store: PostgresStore) -> str:
-    active = store.database.read(lambda db: find(db, NS)).generation
-    assert active is not None
-    return active.collection
-
-
-def found(store: PostgresStore, word: str) -> list[int]:
-    ranking = StoreCalls(store).match(NS, word, 50, NO_FILTERS)
-    assert ranking.notes == ()
-    return [hit.id for hit in ranking.hits]
-
-
-@pytest.fixture
-def quick(dsn: str, kind: str) -> Any:
-    store = opened(dsn, kind, QUICK)
-    yield store
-    store.close()
 
 
 def test_drift_in_both_directions_is_found_and_repaired(quick: PostgresStore):
@@ -297,3 +265,232 @@ def test_a_dropped_index_leaves_postgresql_as_it_was(quick: PostgresStore):
     assert generations(quick, NS) == []
     assert "index" not in quick.status()["namespaces"][NS]
     assert quick.maintenance.check() == []
+
+
+# ---------------------------------------------------------------- recovery
+
+
+def herons(store: PostgresStore, count: int, prefix: str = "k") -> list[int]:
+    new = [item(f"heron {prefix} {n}", key=f"{prefix}{n}") for n in range(count)]
+    return [each.id for each in StoreCalls(store).put(NS, new, NOW)]
+
+
+def is_clean(store: PostgresStore, ids: list[int]) -> bool:
+    """Whether every node holds exactly these items, each once."""
+    held = entries(store.feeder.engine, collection(store))
+    return store.maintenance.check() == [] and all([each.item for each in node] == sorted(ids) for node in held)
+
+
+def test_an_emptied_cluster_is_filled_again(quick: PostgresStore):
+    """Includes writes that cannot reach the lost collection."""
+    ids = herons(quick, 9)
+    feed(quick)
+    quick.feeder.engine.drop(collection(quick))
+    ids += herons(quick, 3, "later")
+    ranking = StoreCalls(quick).match(NS, "heron", 50, NO_FILTERS)
+    assert sorted(hit.id for hit in ranking.hits) == ids
+    assert "the index did not answer" in ranking.notes[0]
+    feed(quick)
+    assert is_clean(quick, ids)
+    assert sorted(found(quick, "heron")) == ids
+
+
+def test_a_database_from_before_a_rebuild_gets_a_new_index(dsn: str, kind: str, monkeypatch: pytest.MonkeyPatch):
+    """The collection that the restored database refers to no longer exists."""
+    store = opened(dsn, kind, QUICK)
+    ids = herons(store, 9)
+    feed(store)
+    execute(dsn, BACKUP)
+    store.feeder.rebuild(NS)
+    feed(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(index_feed, "_RETIRED_SECONDS", 0.0)
+        feed(store)
+    store.close()
+    execute(dsn, RESTORE)
+    store = opened(dsn, kind, QUICK)
+    feed(store)
+    assert is_clean(store, ids)
+    assert sorted(found(store, "heron")) == ids
+    store.close()
+
+
+@pytest.mark.parametrize("step", ["put", "apply", "remove"])
+def test_a_restored_database_is_noticed_after_an_interrupted_batch(
+    dsn: str, kind: str, step: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The feeder died before `step` of the first batch after the backup."""
+    store = opened(dsn, kind, QUICK)
+    ids = herons(store, 9)
+    feed(store)
+    execute(dsn, BACKUP)
+    StoreCalls(store).put(NS, [item("egret", key="k0")], LATER)
+    StoreCalls(store).forget(NS, ids[1:3])
+    with monkeypatch.context() as patch:
+        patch.setattr(store.feeder.engine, step, _die)
+        with pytest.raises(IndexUnavailable):
+            feed(store)
+    store.close()
+    execute(dsn, RESTORE)
+    store = opened(dsn, kind, QUICK)
+    assert sorted(hit.id for hit in StoreCalls(store).match(NS, "heron", 50, NO_FILTERS).hits) == ids
+    herons(store, 1, "later")
+    feed(store)
+    assert store.maintenance.mend_index(NS) is not None
+    assert is_clean(store, [*ids, ids[-1] + 1])
+    store.close()
+
+
+def _die(*_: object) -> None:
+    raise IndexUnavailable("killed", "")
+
+
+def test_a_node_that_lost_deletes_gets_them_again(quick: PostgresStore):
+    """The deletes are those of removed items and of replaced versions, several batches ago."""
+    calls, engine = StoreCalls(quick), quick.feeder.engine
+    ids = herons(quick, 9)
+    feed(quick)
+    name = collection(quick)
+    earlier, held = engine.nodes[0].applied(name, 5.0), entries(engine, name)[0]
+    calls.forget(NS, ids[:3])
+    for number in range(3):
+        calls.put(NS, [item(f"heron {number}", key="k7")], LATER)
+        feed(quick)
+    assert earlier is not None
+    engine.put(name, [document(*entry, [1, 2]) for entry in held])  # as if the node had been restored to that time
+    engine.apply(name, earlier)
+    calls.put(NS, [item("heron again", key="k8")], LATER)
+    feed(quick)
+    assert is_clean(quick, ids[3:])
+
+
+def test_rows_kept_for_lost_batches_are_removed_later(dsn: str, kind: str):
+    store = opened(dsn, kind, replace(QUICK, feed_marks=3))
+    ids, calls = herons(store, 9), StoreCalls(store)
+    feed(store)
+    calls.forget(NS, ids[:3])
+    for number in range(9):
+        calls.put(NS, [item(f"heron {number}", key="k7")], LATER)
+        feed(store)
+    logged = store.database.read(lambda db: db.execute("SELECT item, count(*) FROM index_log GROUP BY item").fetchall())
+    assert {each for each, _ in logged} == set(ids[3:])
+    assert sorted(count for _, count in logged) == [1, 1, 1, 1, 1, 3]
+    store.close()
+
+
+def test_a_generation_retired_during_its_build_is_not_activated(dsn: str, kind: str):
+    """Another process requests a rebuild while this one is about to complete a generation."""
+    store = opened(dsn, kind, replace(QUICK, feed_turn_seconds=0.0))
+    herons(store, 5)
+    feed(store)
+    store.feeder.rebuild(NS)
+    assert store.maintenance.publish(NS)
+    late = generations(store, NS)[-1]
+    other = opened(dsn, kind, QUICK)
+    other.feeder.rebuild(NS)
+    with store.database.write() as db:
+        index_feed.index_log.activate(db, _ns(store), late.id)
+    assert [each.state for each in generations(store, NS)] == ["active", "retired", "filling"]
+    feed(other)
+    assert other.maintenance.check() == []
+    for each in (store, other):
+        each.close()
+
+
+def _ns(store: PostgresStore) -> int:
+    return store.database.read(lambda db: index_feed.namespaces.find(db, NS).id)
+
+
+# ---------------------------------------------------------------- items with several windows
+
+
+WINDOW_COUNTS = (1, 4, 16, 64)
+
+
+class Herons:
+    """Items with some number of windows each, and the vectors that they should be found by."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self.calls, self.random, self.turn = StoreCalls(store), Random(3), 0
+        self.vectors: dict[int, list[Any]] = {}
+
+    def write(self, key: str, count: int) -> int:
+        self.turn += 1
+        made = [unit(self.random) for _ in range(count)]
+        id = write(self.calls, key, long_text(self.turn), made)
+        self.vectors[id] = made
+        return id
+
+    def are_found(self) -> bool:
+        """Each by each of its windows, and the index proposed them."""
+        for id, made in self.vectors.items():
+            for vector in made[:: max(1, len(made) // 3)]:
+                ranking = self.calls.nearest(NS, vector, 1, NO_FILTERS)
+                assert ranking.notes == ()
+                if [hit.id for hit in ranking.hits] != [id]:
+                    return False
+        return True
+
+    def are_not_found(self, old: list[Any]) -> bool:
+        """Nothing has these vectors any more."""
+        return all(self.calls.nearest(NS, vector, 1, NO_FILTERS).hits[0].score < 1 for vector in old)
+
+
+@pytest.mark.spec("C13")
+def test_items_are_found_by_each_window_whatever_was_fed(quick: PostgresStore):
+    """Of 1 to 64 windows; updates change how many there are, before and after they are fed."""
+    herons = Herons(quick)
+    ids = [herons.write(f"k{count}", count) for count in WINDOW_COUNTS]
+    feed(quick)
+    assert herons.are_found()
+    for fed in (False, True):
+        old = [vector for made in herons.vectors.values() for vector in made[:3]]
+        for id, key, count in zip(ids, WINDOW_COUNTS, (16, 1, 4, 2) if fed else (2, 16, 1, 4), strict=True):
+            assert herons.write(f"k{key}", count) == id
+        if fed:
+            feed(quick)
+        assert herons.are_not_found(old)
+        assert herons.are_found()
+    assert quick.maintenance.check() == []
+    assert [len(each) for each in entries(quick.feeder.engine, collection(quick))] == [4] * len(
+        quick.feeder.engine.nodes
+    )
+
+
+@pytest.mark.spec("C13")
+def test_all_windows_go_with_their_item_and_come_with_a_rebuild(quick: PostgresStore):
+    herons, engine = Herons(quick), quick.feeder.engine
+    ids = [herons.write(f"k{count}", count) for count in WINDOW_COUNTS]
+    feed(quick)
+    herons.calls.forget(NS, [ids[1]])
+    old = herons.vectors.pop(ids[1])
+    assert herons.are_not_found(old)
+    feed(quick)
+    assert all(node.entries(collection(quick), ids[1], ids[1] + 1) == [] for node in engine.nodes)
+    before = collection(quick)
+    quick.feeder.rebuild(NS)
+    feed(quick)
+    assert collection(quick) != before
+    assert herons.are_found()
+    for node in engine.nodes:
+        held = node.entries(collection(quick), 1, 1 << 62)
+        for id, made in herons.vectors.items():
+            assert sum(entry.item == id for entry in held) == engine.objects(len(made))
+    assert quick.maintenance.check() == []
+
+
+@pytest.mark.spec("C13")
+def test_lost_windows_are_found_and_mended(quick: PostgresStore):
+    """The only vector of an item, the first of several, and a later one."""
+    herons, engine = Herons(quick), quick.feeder.engine
+    ids = [herons.write("one", 1), herons.write("four", 4), herons.write("two", 2), herons.write("whole", 2)]
+    feed(quick)
+    for lost, part in zip(entries(engine, collection(quick))[0], (0, 3, 0), strict=False):
+        lose_object(engine, collection(quick), lost, part)
+    problems, named = quick.maintenance.check(), ", ".join(map(str, ids[:3]))
+    assert sum(f"lacks 3 of the items ({named})" in line for line in problems) == len(problems) == len(engine.nodes)
+    assert len(quick.maintenance.mend_index(NS)) == 1
+    assert quick.maintenance.check() == []
+    assert herons.are_found()
+    assert [entry.item for entry in entries(engine, collection(quick))[0]] == ids
+    assert [each.state for each in generations(quick, NS)] == ["active"]
