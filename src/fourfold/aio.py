@@ -21,6 +21,7 @@ from fourfold.memory import Memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 
 THREADS = 32
 """Calls that one AsyncMemory runs at a time; others wait for a thread."""
@@ -55,6 +56,15 @@ def _alone(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     return call
 
 
+def _complete(kind: C) -> C:
+    """Adds the methods of Memory that the class does not name: its lines tell type checkers what there is."""
+    for name in dir(Memory):
+        if not name.startswith("_") and not hasattr(kind, name):
+            setattr(kind, name, _threaded(getattr(Memory, name)))
+    return kind
+
+
+@_complete
 class AsyncMemory:
     """Memory for asyncio.
 

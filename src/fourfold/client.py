@@ -130,6 +130,7 @@ class RemoteMemory:
     _add = _remote(Memory.add)
     search = _remote(Memory.search)
     why = _remote(Memory.why)
+    analyze = _remote(Memory.analyze)
     add_many = _remote(Memory.add_many)
     undo = _remote(Memory.undo)
     history = _remote(Memory.history)

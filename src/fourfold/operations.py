@@ -1,7 +1,7 @@
 """The operations that a server offers, described once. Most of them are methods of `Memory`.
 
-The routes of the HTTP API and the methods of `RemoteMemory` derive from this table; the tools of MCP have their scopes
-from it. The methods of `AsyncMemory` derive from those of `Memory`.
+Routes of the HTTP API, methods of `RemoteMemory`, and the commands and tools that are named here derive from this table
+and from the methods: their parameters, with types, defaults and help. Other tools have their scopes from it.
 """
 
 from __future__ import annotations

@@ -65,6 +65,7 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         assert updated.tags == ("network", "office")
         response = remote.search("router", explain=True, filters={"tag": "office"})
         why = remote.why(stored.id, "router")
+        analysis = remote.analyze("where is the router of the office?")
         listed, tags, neighbors = remote.list(limit=2, offset=1), remote.tags(), remote.neighbors("Ada")
         nodes, shown, raw = remote.nodes(limit=2, offset=1), remote.node("Ada"), remote.list_raw(speaker="Ada")
         linked = remote.nodes(item="key:r/1")
@@ -91,6 +92,7 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         assert (response.plan, response.confidence) == (same.plan, same.confidence)
         assert response.counts == {name: same.counts.get(name, 0) for name in same.plan.retrievers}
         assert why.reasons == memory.why(stored.id, "router").reasons
+        assert analysis == memory.analyze("where is the router of the office?")
         assert listed == memory.list(limit=2, offset=1)
         assert (tags, neighbors) == (memory.tags(), memory.neighbors("Ada"))
         assert (nodes, shown) == (memory.nodes(limit=2, offset=1), memory.node("Ada"))

@@ -3,8 +3,8 @@
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args
+from dataclasses import dataclass, is_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
@@ -52,7 +52,7 @@ from fourfold.serve.mcp.parameters import (
     accepted,
     check_rows,
 )
-from fourfold.wire import encode
+from fourfold.wire import encode, json_of, result_of
 
 if TYPE_CHECKING:
     from fourfold.aio import AsyncMemory
@@ -494,3 +494,25 @@ async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *,
     if not around:
         return items
     return [near for item in items for near in await memory.around(item.id, around, around)]
+
+
+# ---------------------------------------------------------------- operations whose result is answered as it is
+
+
+def _plain(operation: Operation) -> Callable[[Tools, Any], Awaitable[CallToolResult]]:
+    async def tool(_: Tools, result: Any) -> CallToolResult:
+        kind = result_of(operation.name)
+        form: Json = json_of(kind, result)
+        if isinstance(result, list):
+            page = cast("Any", result)
+            total, offset = getattr(page, "total", len(form)), getattr(page, "offset", 0)
+            return answer(page_answer(operation.name, [[row] for row in form], total, offset, SEARCH_TOKENS))
+        return answer({"status": "success", **(form if is_dataclass(kind) else {operation.name: form})})
+
+    return tool
+
+
+for _operation in OPERATIONS.values():
+    if _operation.tool:
+        setattr(Tools, _operation.tool, _plain(_operation))
+        OFFERS.append(Offer(_operation.tool, "all", _operation, _operation.help, f"{_operation.help}."))
