@@ -87,6 +87,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "src"
 
 
+@pytest.mark.spec("D9")
 def test_field_is_found_everywhere_after_one_line_and_one_migration(package: Path, tmp_path: Path) -> None:
     script = tmp_path / "use.py"
     script.write_text(SCRIPT, "utf-8")

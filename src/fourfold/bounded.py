@@ -45,7 +45,7 @@ class Archive:
         return self._zip.namelist()
 
     def read(self, name: str) -> bytes:
-        """KeyError if there is no such part."""
+        """KeyError if the archive lacks the part."""
         if self._zip.getinfo(name).file_size > self._left:
             raise Unbounded("an archive that unpacks to too many bytes")
         try:

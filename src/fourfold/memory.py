@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,28 +83,21 @@ class Memory(ItemMethods, GraphMethods):
         `text`: a question, keywords or names. `filters`: what an item must satisfy.
         """
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
-        if top_k is not None and limit is not None:
-            raise InvalidQuery("both top_k and limit are given", "Give one of them: they mean the same")
-        top_k = limit if top_k is None else top_k
-        if top_k is None and preset is None:
-            top_k = self.settings.top_k  # for the default preset only: each other one has its own
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, rrf_k, recency, second, source_weights)
+        most = self.settings.top_k if top_k is limit is preset is None else _one_of(top_k, limit)
+        request = PlanRequest(text, chosen, fusion, weights, alpha, most, only, rrf_k, recency, second, source_weights)
         per_file = None if per_source is None else check_per_source(per_source)
-        surest = 0.0 if min_confidence is None else _checked_confidence(min_confidence)
+        surest, cuts = _checked_confidence(min_confidence), cut is not None and checked_cut(cut)
         query_vector = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
-        mode = self._time_mode(time)
-        options = ResultOptions(per_file, surest, explain, candidates=candidates, time=mode, view=view)
-        cuts = cut is not None and checked_cut(cut)
+        options = ResultOptions(per_file, surest, explain, candidates=candidates, time=self._time_mode(time), view=view)
         names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces or [self.namespace]])
+        if len(names) > 1 and candidates:
+            raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
         if len(names) > 1:
-            if candidates:
-                raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        answers = [
-            self._search.answer(name, request, options, query_vector, filters, datetime.now(UTC)) for name in names
-        ]
+        ask = partial(self._search.answer, request=request, options=options, vector=query_vector, filters=filters)
+        answers = [ask(name, now=datetime.now(UTC)) for name in names]
         answer = answers[0] if len(answers) == 1 else merged(answers)
         return without_unlikely(answer) if cuts else answer
 
@@ -317,7 +311,13 @@ def _commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
-def _checked_confidence(given: float) -> float:
-    if not 0 <= given <= 1:
-        raise InvalidQuery(f"min_confidence is {given!r}", "It is a number from 0 to 1")
-    return given
+def _one_of(top_k: int | None, limit: int | None) -> int | None:
+    if top_k is not None and limit is not None:
+        raise InvalidQuery("both top_k and limit are given", "Give one of them: they mean the same")
+    return limit if top_k is None else top_k
+
+
+def _checked_confidence(least: float | None) -> float:
+    if least is not None and not 0 <= least <= 1:
+        raise InvalidQuery(f"min_confidence is {least!r}", "It is a number from 0 to 1")
+    return least or 0.0

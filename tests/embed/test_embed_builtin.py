@@ -55,6 +55,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.spec("D1")
 def test_a_text_lies_where_its_translation_is(built_in: EmbeddingModel) -> None:
     left, right = (built_in.embed(texts) for texts in zip(*PAIRS, strict=True))
     assert (left @ right.T).argmax(axis=1).tolist() == [0, 1, 2]

@@ -122,6 +122,7 @@ def first(memory: Memory, question: str, preset: str):
     ("Who calls Heron?", "Gulls"), ("Wer hat Heron gebaut?", "Ada"),
     ("Where does the person live who built Heron?", "Oslo"), ("Who does the maintainer of Heron report to?", "Ada"),
 ])  # fmt: skip
+@pytest.mark.spec("D3")
 def test_a_question_for_a_relation_is_answered_by_its_other_end(team: Memory, question: str, answer: str, preset: str):
     assert first(team, question, preset).title == answer
 
@@ -131,6 +132,7 @@ def test_a_question_for_a_relation_is_answered_by_its_other_end(team: Memory, qu
 @pytest.mark.parametrize(
     "question", ["Which payment provider charges the cards for Heron?", "Which port does Heron listen on?"]
 )
+@pytest.mark.spec("D3")
 def test_a_link_does_not_push_its_other_end_above_the_answer(memory: Memory, question: str, preset: str):
     memory.add_many([NewItem(text, title=title) for title, text in TITLED.items()])
     memory.add_many(list(map(NewItem, FACTS)), wait=True)

@@ -117,6 +117,7 @@ def test_routing_fires_on_relational_questions_and_hardly_on_others(answers: dic
 
 
 @pytest.mark.spec("B14")
+@pytest.mark.spec("D2")
 def test_unanswerable_questions_have_less_confidence(answers: dict[str, list[Answer]]) -> None:
     assert (separation(answers["auto"]) or 0) >= 0.90
 

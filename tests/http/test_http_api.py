@@ -201,6 +201,7 @@ def sent(client: httpx.Client, base: str, number: int, request: tuple[str, str, 
     return client.request(method, base + path, **{**more, "headers": headers})
 
 
+@pytest.mark.spec("D8")
 def test_every_write_with_a_key_is_carried_out_once(client: httpx.Client) -> None:
     base = "/v1/namespaces/once"
     requests = keyed_writes(client, base)
@@ -285,6 +286,7 @@ def test_a_page_of_another_site_gets_nothing_by_any_request(alone: Server) -> No
         assert client.get(f"{NS}/items", headers={"sec-fetch-site": "none"}).status_code == 200
 
 
+@pytest.mark.spec("D8")
 def test_no_answer_is_larger_than_the_limit_and_cursors_lead_to_the_rest(alone: Server) -> None:
     client = alone.client()
     base, texts = "/v1/namespaces/large", [f"heron {number} " + "x" * 900_000 for number in range(45)]

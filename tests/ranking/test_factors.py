@@ -167,6 +167,7 @@ def things() -> Iterator[Memory]:
 
 
 @pytest.mark.spec("B14")
+@pytest.mark.spec("D4")
 def test_a_cut_leaves_out_what_does_not_answer_and_says_so(things: Memory) -> None:
     query = "in what does Heron keep the orders that it takes each day?"
     every, cut = things.search(query), things.search(query, cut="auto")
@@ -178,6 +179,7 @@ def test_a_cut_leaves_out_what_does_not_answer_and_says_so(things: Memory) -> No
 
 
 @pytest.mark.spec("B14")
+@pytest.mark.spec("D4")
 def test_a_cut_never_empties_an_answer_whose_first_result_is_plausible(things: Memory) -> None:
     for query in ("Gulls", "where does Heron keep orders?", "vinegar for the coffee machine"):
         assert things.search(query, cut="auto").results[0] == things.search(query).results[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -231,14 +231,20 @@ def tune(
         form = None if fitted is None else _fitted_form(fitted, kept)
         say_json({"status": "success", **tuning.grids_json(grids), "fitted": form})
     else:
-        say("\n\n".join(map(tuning.grid_markdown, grids)))
-        if fitted is not None:
-            _show_fitted(fitted, kept)
-        elif not only_grid:
-            say(f"\nThe constants of `auto` are fitted to at least {tuning.FEWEST_QUESTIONS} judged questions.")
+        _show_tuning(grids, fitted, kept, only_grid=only_grid)
     if kept != save:
         warn("the constants do not help by more than chance; nothing was kept")
         raise click.exceptions.Exit(RequestError.exit_code)
+
+
+def _show_tuning(grids: Sequence[Grid], fitted: Fitted | None, kept: str | None, *, only_grid: bool) -> None:
+    from fourfold.evaluation.tune import FEWEST_QUESTIONS, grid_markdown
+
+    say("\n\n".join(map(grid_markdown, grids)))
+    if fitted is not None:
+        _show_fitted(fitted, kept)
+    elif not only_grid:
+        say(f"\nThe constants of `auto` are fitted to at least {FEWEST_QUESTIONS} judged questions.")
 
 
 def presets(

@@ -295,7 +295,7 @@ CUTS: Final = (AUTO, OFF)
 
 
 def checked_cut(value: object) -> bool:
-    """Return whether to leave out results that most likely do not answer; raise InvalidQuery if it is no choice."""
+    """Return whether to leave out results that most likely do not answer; raise InvalidQuery otherwise."""
     if value not in CUTS:
         raise InvalidQuery(f"cut is {value!r}", f"Choose {' or '.join(CUTS)}")
     return value == AUTO

@@ -90,7 +90,7 @@ def asks_otherwise(words: Sequence[str]) -> bool:
 
 
 def is_ordinary(words: Sequence[str], matched: Collection[str]) -> bool:
-    """Whether words that can name a relation are used otherwise: how do I connect, who has time, what has changed."""
+    """Whether words that can name a relation are used otherwise: how do I connect, has he time, what has changed."""
     if asks_otherwise(words) or not _PERSONS.isdisjoint(words):
         return True
     having = _HAVING.issuperset(matched)

@@ -61,7 +61,7 @@ class Page(Generic[T]):
     def __init__(
         self, read: Callable[[int, int], Sequence[T]], limit: int, show: Callable[[T], Form], most_bytes: int
     ) -> None:
-        """`read`: returns at most so many rows (second) after the first ones (first argument)."""
+        """`read`: skips as many rows as its first argument says, and returns at most as many as its second."""
         self.rows: list[T] = []
         self.forms: list[Form] = []
         self.is_cut = False

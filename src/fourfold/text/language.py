@@ -206,7 +206,7 @@ _HOMOGRAPHS = frozenset(
         *("unterhalt", "verband", "verstand", "vertrag", "vorwand"),
     )
 )
-"""Stems of nouns that also are those of a verb's form with another meaning: Vertrag, of which verträgt is no form."""
+"""Stems of nouns that also are those of a verb's form with another meaning: verträgt is not a form of Vertrag."""
 
 _PREFIXES = """
     ab an auf aus be bei da dar durch ein emp ent er fern fest fort frei gegen her heraus herein hervor hin hinaus

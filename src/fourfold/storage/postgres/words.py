@@ -374,7 +374,7 @@ def stages(query: KeywordQuery, items: int, first_uses: int) -> list[tuple[list[
 def _rows_of(
     ns: Namespace, chosen: str, bound: Sequence[Any], condition: Condition, most: int | None = None
 ) -> Statement:
-    """The items with their hashes that are `chosen` and pass the filters; at most so many, if that is given."""
+    """The items with their hashes that are `chosen` and pass the filters; at most `most`, if there is one."""
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     limit, last = ("", ()) if most is None else (" LIMIT ?", (most,))
