@@ -128,11 +128,7 @@ def _few(items: Items) -> Items:
 # ---------------------------------------------------------------- the facet of a snapshot
 
 
-class PostgresGraph(GraphReader):
-    def __init__(self, at: PostgresSnapshot) -> None:
-        super().__init__(at)
-        self._at = at
-
+class PostgresGraph(GraphReader["PostgresSnapshot"]):
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(node_links(self._at.db, nodes), filters)
 

@@ -82,12 +82,12 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         self.graph = PostgresGraph(self)
         self.tags = TagUses(self)
 
-    def _begun(self) -> tuple[Connection, namespaces.Namespace]:
+    def _begin(self) -> None:
         given = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
         timeout = "" if self._seconds == limits.READ_SECONDS else given  # otherwise that of the connection
         sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self.namespace)}"
-        db, found = self._database.begin(sql, self.deadline)
-        return db, namespaces.found(found, self.namespace)
+        self._db, rows = self._database.begin(sql, self.deadline)
+        self.read_as(namespaces.found(rows, self.namespace))
 
     @property
     def db(self) -> Connection:  # pyright: ignore[reportIncompatibleVariableOverride]  (it is never set)
@@ -98,13 +98,13 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
     def reopen(self) -> None:
         """Opens a new transaction, which reads the present state."""
         self._database.end(self._db, commit=False)
-        self._db, self.ns = self._begun()
+        self._begin()
         vars(self).pop("parts", None)
         self.candidates = Candidates(self, self._index)
 
     def __enter__(self) -> Self:
         self.deadline.until = time.monotonic() + self._seconds + GRACE_SECONDS
-        self._db, self.ns = self._begun()
+        self._begin()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fourfold import validation as rules
 from fourfold.errors import NotFound
@@ -48,10 +48,13 @@ NOTHING_GONE = Gone([], [])
 # ---------------------------------------------------------------- reading
 
 
-class GraphReader(ABC):
+S = TypeVar("S", bound="SqlSnapshot[Any]")
+
+
+class GraphReader(ABC, Generic[S]):
     """The graph of a namespace. How links are found, and which items pass filters, differs between the databases."""
 
-    def __init__(self, at: SqlSnapshot[Any]) -> None:
+    def __init__(self, at: S) -> None:
         self._at = at
 
     @abstractmethod

@@ -17,7 +17,7 @@ from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters, Item, Space
+from fourfold.model import Filters, Item
 from fourfold.retrieval import Part
 from fourfold.storage.sql import versions
 from fourfold.storage.sql.dialect import Condition, Db, micros, optional_moment, possible
@@ -25,7 +25,7 @@ from fourfold.storage.sql.namespaces import Namespace, pending_texts
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
-from fourfold.storage.values import FileRow, Hidden, PendingText, Size, Vocabulary
+from fourfold.storage.values import FileRow, Hidden, PendingText, Vocabulary
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -131,21 +131,13 @@ class SqlSnapshot(ABC, Generic[N]):
     @abstractmethod
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]: ...
 
-    @property
-    def exists(self) -> bool:
-        return self.ns.exists
-
-    @property
-    def size(self) -> Size:
-        return self.ns.size
-
-    @property
-    def hidden(self) -> Hidden:
-        return Hidden(self.ns.superseded > 0, self.ns.expiring > 0)
-
-    @property
-    def space(self) -> Space | None:
-        return self.ns.space
+    def read_as(self, ns: N) -> None:
+        """Sets what the row of the namespace says."""
+        self.ns = ns
+        self.exists = ns.id > 0
+        self.size = ns.size
+        self.space = ns.space
+        self.hidden = Hidden(ns.superseded > 0, ns.expiring > 0)
 
     @property
     def raw(self) -> RawRecords:

@@ -122,12 +122,13 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
     def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
         """`namespace`: its name or number."""
         super().__init__()
+        self.graph = SqliteGraph(self)
         sql = f"{_SQL}name = ?" if isinstance(namespace, str) else f"{_SQL}id = ?"
         *row, last, has_files, has_sources = (db.rows(sql, namespace) or _MISSING)[0]
         self.db = db
         self.caches = caches
         self.deadline = deadline
-        self.ns = Namespace(*row)
+        self.read_as(Namespace(*row))
         self.namespace = self.ns.name
         self.last_change: int = last or 0
         self.has_files, self.has_sources = bool(has_files), bool(has_sources)
@@ -138,7 +139,6 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         self.words = SqliteWords(self)
         self.vectors = SqliteVectors(self)
         self.tags = SqliteTags(self)
-        self.graph = SqliteGraph(self)
 
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, ids)
@@ -297,11 +297,7 @@ class SqliteVectors:
         return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
 
 
-class SqliteGraph(GraphReader):
-    def __init__(self, at: SqliteSnapshot) -> None:
-        super().__init__(at)
-        self._at = at
-
+class SqliteGraph(GraphReader[SqliteSnapshot]):
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         links = self._at.links
         return super().named(names) if links is None else links.named(names)
