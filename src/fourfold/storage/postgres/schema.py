@@ -11,11 +11,12 @@ from collections.abc import Callable
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.connection import Connection, facts
+from fourfold.storage.sql.schema import FACTS, FILES, IDS, ITEMS, REQUESTS, ROWS, VERSIONS, Types
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572
 """Ours among the advisory locks of a database."""
-_TABLES = """
+_NAMESPACES = """
 CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
 
 CREATE TABLE namespaces (
@@ -34,29 +35,12 @@ CREATE TABLE namespaces (
 ) WITH (fillfactor = 50);
 
 CREATE SEQUENCE item_ids;
-CREATE TABLE items (
-    id bigint PRIMARY KEY,
-    ns integer NOT NULL REFERENCES namespaces,
-    key text COLLATE "C",
-    path text COLLATE "C",
-    chunk_index bigint,
-    identity bytea,                               -- hash of the text where nothing else identifies the item
-    linked boolean NOT NULL DEFAULT true,         -- false: its text was stored with links off
-    title text NOT NULL,
-    text text NOT NULL,
-    kind text COLLATE "C",
-    language text COLLATE "C" NOT NULL,
-    metadata text NOT NULL,                       -- JSON as it was given
-    facts jsonb NOT NULL,                         -- the same in the form that filters compare
-    created_at bigint NOT NULL,                   -- microseconds since 1970, UTC
-    updated_at bigint NOT NULL
-);
-CREATE UNIQUE INDEX items_by_key ON items (ns, key) WHERE key IS NOT NULL;
+"""
+_TABLES = """
+ALTER TABLE items ADD COLUMN facts jsonb NOT NULL;  -- the metadata in the form that filters compare
 CREATE UNIQUE INDEX items_by_place ON items (ns, path, chunk_index) WHERE path IS NOT NULL AND key IS NULL;
 CREATE INDEX items_by_path ON items (ns, path) WHERE path IS NOT NULL;
-CREATE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
 CREATE INDEX items_by_ns ON items (ns, id);
-CREATE INDEX items_by_time ON items (ns, created_at, id);
 CREATE INDEX items_by_kind ON items (ns, kind) WHERE kind IS NOT NULL;
 CREATE INDEX items_by_fact ON items USING gin (facts jsonb_path_ops) WITH (fastupdate = off);
 
@@ -68,13 +52,6 @@ CREATE TABLE item_tags (
     PRIMARY KEY (item, folded)
 );
 CREATE INDEX item_tags_by_tag ON item_tags (ns, folded, item);
-
-CREATE TABLE languages (
-    ns integer NOT NULL,
-    language text COLLATE "C" NOT NULL,
-    items bigint NOT NULL,
-    PRIMARY KEY (ns, language)
-);
 
 CREATE TABLE texts (                              -- the analysed texts
     item bigint PRIMARY KEY REFERENCES items ON DELETE CASCADE,
@@ -94,35 +71,7 @@ CREATE TABLE terms (                              -- what BM25 needs to know
 ) WITH (fillfactor = 70);
 CREATE INDEX terms_reversed ON terms (ns, reverse(term) COLLATE "C") WHERE german > 0;
 
-CREATE TABLE files (                              -- what was found in each indexed file, or why nothing of it is stored
-    ns integer NOT NULL REFERENCES namespaces,
-    path text COLLATE "C" NOT NULL,
-    size bigint NOT NULL,
-    mtime_ns bigint NOT NULL,
-    digest text NOT NULL,
-    skipped text NOT NULL,
-    name text COLLATE "C" NOT NULL,               -- folded, what follows the last slash
-    PRIMARY KEY (ns, path)
-);
-CREATE INDEX files_by_name ON files (ns, name);
-
 CREATE SEQUENCE raw_ids;
-CREATE TABLE raw (
-    id bigint PRIMARY KEY,
-    ns integer NOT NULL REFERENCES namespaces,
-    content text NOT NULL,
-    speaker text,
-    session_id text,
-    metadata text NOT NULL,
-    created_at bigint NOT NULL
-);
-CREATE INDEX raw_by_ns ON raw (ns, id);
-CREATE TABLE sources (
-    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
-    position integer NOT NULL,
-    raw bigint NOT NULL REFERENCES raw,
-    PRIMARY KEY (item, position)
-);
 
 CREATE TABLE vectors (
     item bigint PRIMARY KEY REFERENCES items ON DELETE CASCADE,
@@ -163,34 +112,12 @@ CREATE TABLE names (
 );
 CREATE INDEX names_by_node ON names (node);
 CREATE INDEX names_by_opening ON names (ns, opening);
-CREATE TABLE node_items (
-    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
-    made boolean NOT NULL,
-    PRIMARY KEY (node, item)
-);
-CREATE INDEX node_items_by_item ON node_items (item);
-CREATE TABLE edges (
-    source bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    relation text COLLATE "C" NOT NULL,
-    target bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    weight double precision NOT NULL,
-    PRIMARY KEY (source, relation, target)
-);
+"""
+_LINKS = """
+CREATE INDEX raw_by_ns ON raw (ns, id);
 CREATE INDEX edges_out ON edges (source, weight DESC, target);
 CREATE INDEX edges_in ON edges (target, weight DESC, source);
-CREATE TABLE mentions (                           -- an item that names a node in its text
-    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
-    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    PRIMARY KEY (item, node)
-);
 CREATE INDEX mentions_by_node ON mentions (node, item);
-CREATE TABLE pointers (                           -- what the links of a text name, whether a node has that name or not
-    ns integer NOT NULL,
-    digest bytea NOT NULL,
-    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
-    PRIMARY KEY (ns, digest, item)
-);
 CREATE FUNCTION count_holders() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     UPDATE nodes SET holders = holders + CASE TG_OP WHEN 'INSERT' THEN n ELSE -n END
     FROM (SELECT node, count(*) AS n FROM changed GROUP BY node) AS c WHERE id = node;
@@ -209,7 +136,6 @@ CREATE FUNCTION count_degrees() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER more_edges AFTER INSERT ON edges REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_degrees();
 CREATE TRIGGER less_edges AFTER DELETE ON edges REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_degrees();
-CREATE INDEX pointers_by_item ON pointers (item);
 CREATE TABLE unlinked (                           -- new nodes that have not been looked for in older items yet
     ns integer NOT NULL,
     node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
@@ -244,40 +170,15 @@ def _refresh_facts(db: Connection) -> None:
         last = found[-1][0]
 
 
-_IDS = """
+_BLOCKS = """
 CREATE TABLE id_blocks (                          -- which namespace takes its ids from which block
     block bigint PRIMARY KEY,
     ns integer NOT NULL
 );
-CREATE TABLE ids (                                -- the last id that a namespace gave, by table
-    ns integer NOT NULL,
-    kind text NOT NULL,
-    last bigint NOT NULL,
-    PRIMARY KEY (ns, kind)
-);
 """
 
-_FACTS = """
-ALTER TABLE items ADD COLUMN occurred_at bigint;            -- when it happened, if that is known
-ALTER TABLE items ADD COLUMN expires_at bigint;
-ALTER TABLE items ADD COLUMN source text COLLATE "C";       -- the interface it came through; NULL: not recorded then
-ALTER TABLE items ADD COLUMN subject text COLLATE "C";
-ALTER TABLE items ADD COLUMN attribute text COLLATE "C";
-ALTER TABLE items ADD COLUMN fact bytea;                    -- hash of subject and attribute; NULL without an attribute
-ALTER TABLE items ADD COLUMN valid_from bigint;             -- since when it is believed; NULL: since created_at
-ALTER TABLE items ADD COLUMN superseded_at bigint;          -- until when it was believed; NULL: it still is
-ALTER TABLE items ADD COLUMN supersedes bigint;             -- the value or version before it
-ALTER TABLE items ADD COLUMN version_of bigint;             -- the item whose earlier version this is
-CREATE INDEX items_by_occurrence ON items (ns, occurred_at) WHERE occurred_at IS NOT NULL;
-CREATE INDEX items_by_expiry ON items (ns, expires_at) WHERE expires_at IS NOT NULL;
+_HIDDEN = """
 CREATE INDEX items_of_fact ON items (ns, fact) WHERE fact IS NOT NULL;
-CREATE INDEX items_by_successor ON items (supersedes) WHERE supersedes IS NOT NULL;
-CREATE INDEX items_by_version ON items (version_of) WHERE version_of IS NOT NULL;
-UPDATE items SET source = 'file' WHERE path IS NOT NULL AND key IS NULL;
-ALTER TABLE raw ADD COLUMN source text COLLATE "C";
-ALTER TABLE namespaces ADD COLUMN superseded bigint NOT NULL DEFAULT 0;     -- rows of items that are
-ALTER TABLE namespaces ADD COLUMN expiring bigint NOT NULL DEFAULT 0;
-CREATE INDEX items_superseded ON items (ns, superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE FUNCTION count_hidden() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
     more_superseded integer := 0;
     more_expiring integer := 0;
@@ -313,19 +214,6 @@ ALTER TABLE vectors DROP CONSTRAINT vectors_pkey, ADD PRIMARY KEY (item, part);
 ALTER TABLE namespaces ADD COLUMN windows bigint NOT NULL DEFAULT 0;    -- vectors beyond the first of each item
 """
 
-_VERSIONS = """
-CREATE TABLE versions (                     -- items as they were before an update or before they were merged
-    id bigint PRIMARY KEY,                  -- from the ids of items; of a merged item, its own
-    ns bigint NOT NULL REFERENCES namespaces,
-    item bigint NOT NULL,                   -- whose version, or into which it was merged; perhaps a merged item itself
-    until bigint NOT NULL,                  -- when it was replaced, in microseconds since 1970, UTC
-    merged boolean NOT NULL,
-    record text NOT NULL                    -- as in an export
-);
-CREATE INDEX versions_by_item ON versions (item, until);
-CREATE INDEX versions_by_ns ON versions (ns);
-"""
-
 _ONE_WORD_INDEX = """
 DO $$ DECLARE name text; BEGIN              -- tables for the extension pg_textsearch; postings answer instead
     FOR name IN SELECT tablename FROM pg_tables
@@ -335,30 +223,32 @@ END $$;
 ALTER TABLE namespaces DROP COLUMN words, DROP COLUMN worded;
 """
 
-_REQUESTS = """
-CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
-    ns bigint NOT NULL REFERENCES namespaces,
-    name bytea NOT NULL,                    -- hash of the caller and the key
-    fingerprint bytea NOT NULL,             -- hash of what was asked
-    outcome text NOT NULL,                  -- ids or counts from which the answer is made again, as JSON
-    done_at bigint NOT NULL,                -- microseconds since 1970, UTC
-    PRIMARY KEY (ns, name)
-);
-CREATE INDEX requests_by_time ON requests (ns, done_at);
-"""
-
+_TYPES = Types(
+    int="integer",
+    id="bigint",
+    text="text",
+    key='text COLLATE "C"',
+    hash="bytea",
+    flag="boolean",
+    true="true",
+    real="double precision",
+    first_id="bigint PRIMARY KEY",
+    name_type="bytea",
+    name_column="digest",
+    rowless="",
+)
 _STEPS: tuple[str | Callable[[Connection], None], ...] = (
-    _TABLES,
+    _NAMESPACES + _TYPES.ddl(ITEMS) + _TABLES + _TYPES.ddl(FILES + ROWS) + _LINKS,
     _PARTS,
     _refresh_facts,
-    _IDS,
+    _BLOCKS + _TYPES.ddl(IDS),
     index_log.TABLES,
-    _FACTS,
+    _TYPES.ddl(FACTS) + _HIDDEN,
     _WINDOWS,
-    _VERSIONS,
+    _TYPES.ddl(VERSIONS) + "CREATE INDEX versions_by_ns ON versions (ns);",
     index_log.NODES,
     _ONE_WORD_INDEX,
-    _REQUESTS,
+    _TYPES.ddl(REQUESTS),
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

@@ -9,8 +9,9 @@ import apsw
 from fourfold import owner_only
 from fourfold.errors import DamagedStore, NewerSchema
 from fourfold.index.segment_files import sync_folder
+from fourfold.storage.sql.schema import FACTS, FILES, IDS, ITEMS, REQUESTS, ROWS, VERSIONS, Types
 
-_TABLES = """
+_NAMESPACES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE namespaces (
@@ -23,27 +24,9 @@ CREATE TABLE namespaces (
     dimension INTEGER
 );
 
-CREATE TABLE items (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,   -- an id is never given twice
-    ns INTEGER NOT NULL REFERENCES namespaces,
-    key TEXT,
-    path TEXT,
-    chunk_index INTEGER,
-    identity BLOB,                          -- hash of the text where nothing else identifies the item
-    linked INTEGER NOT NULL DEFAULT 1,      -- 0: its text was stored with links off
-    title TEXT NOT NULL,
-    text TEXT NOT NULL,
-    kind TEXT,
-    language TEXT NOT NULL,
-    metadata TEXT NOT NULL,
-    created_at INTEGER NOT NULL,            -- microseconds since 1970, UTC
-    updated_at INTEGER NOT NULL
-);
-CREATE UNIQUE INDEX items_by_key ON items (ns, key) WHERE key IS NOT NULL;
+"""
+_TABLES = """
 CREATE UNIQUE INDEX items_by_path ON items (ns, path, chunk_index) WHERE path IS NOT NULL AND key IS NULL;
-CREATE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
-CREATE INDEX items_by_time ON items (ns, created_at, id);
-
 CREATE TABLE tags (
     id INTEGER PRIMARY KEY,
     ns INTEGER NOT NULL REFERENCES namespaces,
@@ -64,29 +47,6 @@ END;
 CREATE TRIGGER untagged AFTER DELETE ON item_tags BEGIN
     UPDATE tags SET uses = uses - 1 WHERE id = OLD.tag;
 END;
-
-CREATE TABLE languages (
-    ns INTEGER NOT NULL,
-    language TEXT NOT NULL,
-    items INTEGER NOT NULL,
-    PRIMARY KEY (ns, language)
-) WITHOUT ROWID;
-
-CREATE TABLE raw (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    ns INTEGER NOT NULL REFERENCES namespaces,
-    content TEXT NOT NULL,
-    speaker TEXT,
-    session_id TEXT,
-    metadata TEXT NOT NULL,
-    created_at INTEGER NOT NULL
-);
-CREATE TABLE sources (
-    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    raw INTEGER NOT NULL REFERENCES raw,
-    PRIMARY KEY (item, position)
-) WITHOUT ROWID;
 
 CREATE TABLE vectors (item INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE, vector BLOB NOT NULL);
 CREATE TABLE waiting (                      -- the queue of items without a vector
@@ -117,27 +77,10 @@ CREATE TABLE names (
     PRIMARY KEY (ns, folded, node)
 ) WITHOUT ROWID;
 CREATE INDEX names_by_node ON names (node);
-CREATE TABLE node_items (
-    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
-    made INTEGER NOT NULL,
-    PRIMARY KEY (node, item)
-) WITHOUT ROWID;
-CREATE INDEX node_items_by_item ON node_items (item);
-CREATE TABLE edges (
-    source INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    relation TEXT NOT NULL,
-    target INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    weight REAL NOT NULL,
-    PRIMARY KEY (source, relation, target)
-) WITHOUT ROWID;
+"""
+_LINKS = """
 CREATE INDEX edges_by_source ON edges (source, weight);
 CREATE INDEX edges_by_target ON edges (target, weight);
-CREATE TABLE mentions (                     -- an item that names a node in its text
-    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
-    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
-    PRIMARY KEY (item, node)
-) WITHOUT ROWID;
 CREATE INDEX mentions_by_node ON mentions (node);
 CREATE TRIGGER connected AFTER INSERT ON edges BEGIN
     UPDATE nodes SET degree = degree + 1 WHERE id IN (NEW.source, NEW.target);
@@ -157,13 +100,6 @@ END;
 CREATE TRIGGER unmentioned AFTER DELETE ON mentions BEGIN
     UPDATE nodes SET mentioned = mentioned - 1 WHERE id = OLD.node;
 END;
-CREATE TABLE pointers (                     -- what the links of a text name, whether a node has that name or not yet
-    ns INTEGER NOT NULL,
-    folded TEXT NOT NULL,
-    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
-    PRIMARY KEY (ns, folded, item)
-) WITHOUT ROWID;
-CREATE INDEX pointers_by_item ON pointers (item);
 CREATE TABLE unlinked (                     -- new nodes that have not been looked for in older items yet
     ns INTEGER NOT NULL,
     node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
@@ -186,57 +122,21 @@ ALTER TABLE namespaces ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0;    -- the l
 ALTER TABLE waiting ADD COLUMN refused TEXT;                            -- why the embedder will not have this text
 """
 
-_FILES = """
-CREATE TABLE files (                        -- what was found in each indexed file, or why nothing of it is stored
-    ns INTEGER NOT NULL REFERENCES namespaces,
-    path TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL,
-    digest TEXT NOT NULL,
-    skipped TEXT NOT NULL,
-    name TEXT NOT NULL,                     -- folded, what follows the last slash
-    PRIMARY KEY (ns, path)
-) WITHOUT ROWID;
-CREATE INDEX files_by_name ON files (ns, name);
+_CHUNKS = """
 CREATE TRIGGER chunk_gone AFTER DELETE ON items WHEN OLD.path IS NOT NULL AND OLD.key IS NULL BEGIN
     DELETE FROM files WHERE ns = OLD.ns AND path = OLD.path;
 END;
 """
 
-_IDS = """
+_BLOCKS = """
 CREATE TABLE id_blocks (                    -- which namespace takes its ids from which block
     block INTEGER PRIMARY KEY,
     ns INTEGER NOT NULL UNIQUE
 );
-CREATE TABLE ids (                          -- the last id that a namespace gave, by table
-    ns INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    last INTEGER NOT NULL,
-    PRIMARY KEY (ns, kind)
-) WITHOUT ROWID;
 """
 
-_FACTS = """
-ALTER TABLE items ADD COLUMN occurred_at INTEGER;   -- when it happened, if that is known
-ALTER TABLE items ADD COLUMN expires_at INTEGER;
-ALTER TABLE items ADD COLUMN source TEXT;           -- the interface it came through; NULL: not recorded then
-ALTER TABLE items ADD COLUMN subject TEXT;
-ALTER TABLE items ADD COLUMN attribute TEXT;
-ALTER TABLE items ADD COLUMN fact BLOB;             -- hash of subject and attribute, folded; NULL without an attribute
-ALTER TABLE items ADD COLUMN valid_from INTEGER;    -- since when it is believed; NULL: since created_at
-ALTER TABLE items ADD COLUMN superseded_at INTEGER; -- until when it was believed; NULL: it still is
-ALTER TABLE items ADD COLUMN supersedes INTEGER;    -- the value or version before it
-ALTER TABLE items ADD COLUMN version_of INTEGER;    -- the item whose earlier version this is
-CREATE INDEX items_by_occurrence ON items (ns, occurred_at) WHERE occurred_at IS NOT NULL;
-CREATE INDEX items_by_expiry ON items (ns, expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX items_superseded ON items (ns, superseded_at) WHERE superseded_at IS NOT NULL;
+_HIDDEN = """
 CREATE INDEX items_by_fact ON items (ns, fact) WHERE fact IS NOT NULL;
-CREATE INDEX items_by_successor ON items (supersedes) WHERE supersedes IS NOT NULL;
-CREATE INDEX items_by_version ON items (version_of) WHERE version_of IS NOT NULL;
-UPDATE items SET source = 'file' WHERE path IS NOT NULL AND key IS NULL;
-ALTER TABLE raw ADD COLUMN source TEXT;
-ALTER TABLE namespaces ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0;    -- rows of items that are, see the triggers
-ALTER TABLE namespaces ADD COLUMN expiring INTEGER NOT NULL DEFAULT 0;
 CREATE TRIGGER hidden_came AFTER INSERT ON items
 WHEN NEW.superseded_at IS NOT NULL OR NEW.expires_at IS NOT NULL BEGIN
     UPDATE namespaces SET superseded = superseded + (NEW.superseded_at IS NOT NULL),
@@ -260,31 +160,30 @@ ALTER TABLE vectors ADD COLUMN spans BLOB;      -- start and end of each window 
 ALTER TABLE namespaces ADD COLUMN windows INTEGER NOT NULL DEFAULT 0;   -- vectors beyond the first of each item
 """
 
-_VERSIONS = """
-CREATE TABLE versions (                     -- items as they were before an update or before they were merged
-    id INTEGER PRIMARY KEY,                 -- from the ids of items; of a merged item, its own
-    ns INTEGER NOT NULL REFERENCES namespaces,
-    item INTEGER NOT NULL,                  -- whose version, or into which it was merged; perhaps a merged item itself
-    until INTEGER NOT NULL,                 -- when it was replaced, in microseconds since 1970, UTC
-    merged INTEGER NOT NULL,
-    record TEXT NOT NULL                    -- as in an export
-);
-CREATE INDEX versions_by_item ON versions (item, until);
-"""
-
-_REQUESTS = """
-CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
-    ns INTEGER NOT NULL REFERENCES namespaces,
-    name BLOB NOT NULL,                     -- hash of the caller and the key
-    fingerprint BLOB NOT NULL,              -- hash of what was asked
-    outcome TEXT NOT NULL,                  -- ids or counts from which the answer is made again, as JSON
-    done_at INTEGER NOT NULL,               -- microseconds since 1970, UTC
-    PRIMARY KEY (ns, name)
-) WITHOUT ROWID;
-CREATE INDEX requests_by_time ON requests (ns, done_at);
-"""
-
-_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS, _VERSIONS, _REQUESTS)
+_TYPES = Types(
+    int="INTEGER",
+    id="INTEGER",
+    text="TEXT",
+    key="TEXT",
+    hash="BLOB",
+    flag="INTEGER",
+    true="1",
+    real="REAL",
+    first_id="INTEGER PRIMARY KEY AUTOINCREMENT",
+    name_type="TEXT",
+    name_column="folded",
+    rowless=" WITHOUT ROWID",
+)
+_STEPS = (
+    _NAMESPACES + _TYPES.ddl(ITEMS) + _TABLES + _TYPES.ddl(ROWS) + _LINKS,
+    _PRUNED,
+    _TYPES.ddl(FILES) + _CHUNKS,
+    _BLOCKS + _TYPES.ddl(IDS),
+    _TYPES.ddl(FACTS) + _HIDDEN,
+    _WINDOWS,
+    _TYPES.ddl(VERSIONS),
+    _TYPES.ddl(REQUESTS),
+)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 
