@@ -29,7 +29,7 @@ lint: $(VENV)/tested $(FRAMEWORKS)/installed
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pyright --pythonpath $(FRAMEWORKS)/bin/python --project tests/frameworks
+	$(BIN)/pyright --pythonpath $(FRAMEWORKS)/bin/python --project tests/external/frameworks
 	$(BIN)/python scripts/spec_table.py --check
 	$(BIN)/python scripts/reference_tables.py --check
 	$(BIN)/python scripts/check_links.py
@@ -44,7 +44,7 @@ soak: $(VENV)/tested $(VENV)/fuzzed $(MILVUS)/installed $(FRAMEWORKS)/installed 
 
 # The official suite of MCP servers: an npm package, needs npx and the network.
 conformance: $(VENV)/tested
-	$(BIN)/python -m pytest tests/mcp/test_mcp_conformance.py -m soak
+	$(BIN)/python -m pytest tests/interfaces/mcp/test_mcp_conformance.py -m soak
 
 mcpb: $(VENV)/installed
 	$(BIN)/python scripts/mcpb.py
@@ -69,8 +69,8 @@ wheels-emulated: $(WHEELS)/installed
 # Starts a Milvus core and a cluster of three Weaviate nodes; building Weaviate takes about a quarter of an hour, once.
 cluster-test: $(VENV)/tested $(MILVUS)/installed
 	$(BIN)/python tests/support/weaviate_nodes.py --build
-	$(BIN)/python -m pytest tests/cluster -m "soak or not soak" -rP
-	$(BIN)/python -m pytest tests/conformance -m "soak or not soak" -k "milvus or weaviate"
+	$(BIN)/python -m pytest tests/stores/cluster -m "soak or not soak" -rP
+	$(BIN)/python -m pytest tests/stores/conformance -m "soak or not soak" -k "milvus or weaviate"
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py

@@ -2,7 +2,7 @@
 
     python benchmarks/detection.py [--data FOLDER]
 
-Judges the notes and queries of tests/text/short_texts.tsv, and 500 questions of each of some collections, cut to 2 to 5
+Judges the notes and queries of tests/unit/text/short_texts.tsv, and 500 questions of some collections, cut to 2 to 5
 words at a random place (seed 1).
 """
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the collections are")
     data = parser.parse_args().data
     texts: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for line in (ROOT / "tests/text/short_texts.tsv").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "tests/unit/text/short_texts.tsv").read_text(encoding="utf-8").splitlines():
         language, text = line.split("\t")
         texts["notes and queries", language].append(text)
     for name, language in COLLECTIONS.items():

@@ -132,7 +132,7 @@ def measure_first(folders: Sequence[Path]) -> None:
 
 def measure_crafted() -> None:
     """Each file alone, in a store of its own; peak memory is that of the largest process so far."""
-    sys.path.append(str(REPOSITORY / "tests" / "ingest"))
+    sys.path.append(str(REPOSITORY / "tests" / "unit" / "ingest"))
     from crafted import crafted
 
     for name, data in crafted().items():

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TESTED = ("tests/native/test_native_kernel.py", "tests/native/test_native_codes.py")
+TESTED = ("tests/unit/native/test_native_kernel.py", "tests/unit/native/test_native_codes.py")
 PACKAGES = (
     *("libc6", "libgcc-s1", "libstdc++6", "libgomp1", "zlib1g", "libexpat1", "libssl3", "libffi8", "libbz2-1.0"),
     *("liblzma5", "libuuid1", "libsqlite3-0"),

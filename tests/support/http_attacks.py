@@ -1,6 +1,6 @@
 """Attacks on an HTTP server over raw sockets.
 
-`python tests/serve/http_attacks.py` measures how fast /health answers under each of them.
+`python tests/support/http_attacks.py` measures how fast /health answers under each of them.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def tokens(text: str) -> int:
     """Estimate the number of tokens that a language model reads, without a vocabulary.
 
     For prose, code and JSON the estimate is 5 to 30 % above OpenAI's o200k, for scripts other than Latin up to three
-    times as high, and for random characters within 3 % (compared in tests/ranking/test_budget.py).
+    times as high, and for random characters within 3 % (compared in tests/unit/ranking/test_budget.py).
     """
     return math.ceil(sum(_run_tokens(run) for run in _RUN.finditer(text)))
 

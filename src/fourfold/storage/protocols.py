@@ -1,4 +1,4 @@
-"""What the engine asks of storage. One conformance suite (tests/conformance) runs over every implementation.
+"""What the engine asks of storage. One conformance suite (tests/stores/conformance) runs over every implementation.
 
 A search reads one `Snapshot` of one namespace; a write is one `Transaction`. Each protocol below is small, and an
 engine implements only those that it can: a distributed index is `Words` and `Vectors`, a store is all of them.

@@ -1,6 +1,6 @@
 """Time expressions of a question as a window of time: "last week", "letzten Dienstag", "between 3 and 10 May".
 
-A pure function of the text, its language, the moment and the time zone. tests/text/time_expressions.tsv lists what is
+A pure function of the text, its language, the moment and the time zone. The tests have a table of what is
 recognised and what it means. What depends on anything but a calendar ("since the release") stays text.
 """
 

@@ -1,6 +1,6 @@
 """What the feeder and the search ask of a distributed index, and what its adapters share.
 
-The rows of PostgreSQL are the truth; an engine proposes candidates. One suite (tests/cluster) runs over every engine.
+The rows of PostgreSQL are the truth; an engine proposes candidates. One suite runs over all (tests/stores/cluster).
 An object of an engine is one version of one item and never changes: a late or repeated write cannot replace a newer
 version, and removing a version cannot remove another one. A long item has a further object for each further window of
 its text. Scores of an engine are used for their order only.
