@@ -6,24 +6,21 @@ import asyncio
 import gc
 import inspect
 import os
-import random
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
-from concurrently import begin, outcomes, results
+from concurrently import begin, results
 from engine_support import Opener, WordEmbedder, notes, texts
 
-from fourfold import AsyncMemory, BaseEmbedder, Filters, ItemPatch, Memory, NewItem, SearchResponse
+from fourfold import AsyncMemory, BaseEmbedder, Filters, Memory, NewItem, SearchResponse
 from fourfold.errors import NotFound, StoreUnavailable, TimedOut, WorldError
 from fourfold.storage.protocols import Snapshot, Transaction
 from fourfold.storage.sqlite.store import TemporaryStore
@@ -154,15 +151,9 @@ with Memory.open(sys.argv[1], embedder="none") as memory:
     print(memory.search("heron").results[0].item.text, memory.tags(), memory.namespace)
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "store")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.stdout == "The heron stands in the river [('bird', 1)] default\n"
+    command = [sys.executable, "-c", script, str(tmp_path / "store")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "The heron stands in the river [('bird', 1)] default\n")
 
 
 async def test_both_memories_share_a_store_inside_an_event_loop(tmp_path: Path) -> None:
@@ -240,26 +231,18 @@ loop.run_until_complete(memory.close())
 """
 
 
-def run(script: str, store: Path) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, str(store)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_is_refused_at_once_and_the_parent_continues(tmp_path: Path) -> None:
-    assert run(BLOCKING, tmp_path / "store") == ["refused True"] * 5 + ["3 []"]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_is_refused_by_the_async_memory_too(tmp_path: Path) -> None:
-    assert run(ASYNC, tmp_path / "store") == ["refused", "1"]
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [(BLOCKING, ["refused True"] * 5 + ["3 []"]), (ASYNC, ["refused", "1"])],
+    ids=["blocking", "async"],
+)
+def test_a_forked_child_is_refused_at_once_and_the_parent_continues(
+    script: str, lines: list[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, lines), done.stderr
 
 
 class Lengths(BaseEmbedder):
@@ -269,7 +252,6 @@ class Lengths(BaseEmbedder):
         return [[1.0, len(text)] for text in texts]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_callback_may_call_the_memory(tmp_path: Path) -> None:
     counts: list[int] = []
     with Memory.open(tmp_path / "store", embedder=Lengths(), background=False) as memory:
@@ -296,34 +278,6 @@ def test_threads_share_one_memory(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- cancelled and interrupted calls
 
 
-CALLS: dict[str, Callable[[Any, int], Any]] = {
-    "search": lambda memory, n: memory.search(f"the heron met the otter at gate {n}"),
-    "memories": lambda memory, n: memory.search(f"heron {n}", preset="memories"),
-    "add": lambda memory, n: memory.add_many([NewItem(f"new {n} {m}", tags=(f"t{m}",)) for m in range(3)]),
-    "add and wait": lambda memory, n: memory.add_many([NewItem(f"new {n} {m}") for m in range(3)], wait=True),
-    "update": lambda memory, n: memory.update(1, ItemPatch(text=f"changed {n}", add_tags=("c",))),
-    "forget": lambda memory, n: memory.forget([n + 2]),
-    "edge": lambda memory, n: memory.add_edge(f"Anna {n}", "knows", f"Karl {n}"),
-    "index": lambda memory, n: memory.index(),
-    "embed": lambda memory, n: memory.embed_pending(),
-}
-"""Calls of Memory and of AsyncMemory."""
-
-
-def assert_sound(memory: Memory) -> None:
-    memory.add("the last one", wait=True)
-    assert texts(memory.search("the last one", only=["semantic"]))[0] == "the last one"
-    for number in range(18):  # a batch is stored completely or not at all
-        stored = [item for item in memory.list(limit=1000) if item.text.startswith(f"new {number} ")]
-        assert len(stored) in (0, 3)
-    memory.embed_pending()
-    assert memory.check() == []
-    assert memory.search("otter").degraded == ()
-
-
-# ---------------------------------------------------------------- AsyncMemory is cancelled
-
-
 @pytest.fixture
 async def notebook(tmp_path: Path) -> AsyncIterator[AsyncMemory]:
     async with await AsyncMemory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
@@ -341,17 +295,6 @@ async def cancelled_after(steps: int, work: Any) -> bool:
     except asyncio.CancelledError:
         return True
     return False
-
-
-@pytest.mark.spec("S1.8", "B6")
-@pytest.mark.parametrize("name", CALLS)
-async def test_after_a_cancelled_call_the_next_one_works(notebook: AsyncMemory, name: str) -> None:
-    await notebook.add_many(notes(30), wait=True)
-    steps = random.Random(name).sample(range(300), 12)
-    for number, step in enumerate([0, 1, 2, *steps]):
-        await cancelled_after(step, CALLS[name](notebook, number))
-        assert (await notebook.search("otter")).results
-    await asyncio.to_thread(assert_sound, notebook._memory)
 
 
 async def test_an_item_of_a_cancelled_add_that_took_effect_is_embedded(notebook: AsyncMemory) -> None:
@@ -385,106 +328,6 @@ async def test_cancelling_a_search_while_the_model_loads_does_not_break_the_load
         response = await memory.search("heron")
         assert response.degraded == ()
     assert SlowToLoad.loads == 1
-
-
-async def test_re_embedding_can_be_cancelled_and_repeated(tmp_path: Path) -> None:
-    async with await AsyncMemory.open(tmp_path, embedder=WordEmbedder()) as memory:
-        await memory.add_many(notes(150), wait=True)
-    first_batch, cancelled = threading.Event(), threading.Event()
-
-    class Telling(WordEmbedder):
-        def embed(self, texts: Sequence[str]) -> Any:
-            first_batch.set()
-            cancelled.wait(60)  # otherwise the call may end before it is cancelled
-            return super().embed(texts)
-
-    async with await AsyncMemory.open(tmp_path, embedder=Telling("other"), background=False) as memory:
-        work = asyncio.create_task(memory.reembed())
-        await asyncio.to_thread(first_batch.wait, 60)
-        work.cancel()
-        cancelled.set()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-        await memory.reembed()
-        assert (await memory.search("heron")).degraded == ()
-        assert await memory.check() == []
-
-
-# ---------------------------------------------------------------- Memory is interrupted
-
-
-@pytest.fixture
-def interrupting() -> Iterator[Callable[[float], None]]:
-    """Simulates Ctrl-C after some seconds: KeyboardInterrupt wherever this thread is then. 0 cancels it."""
-    armed = False
-
-    def interrupt(_: int, frame: FrameType | None) -> None:
-        if not armed:  # a signal that another thread received may arrive late
-            return
-        if frame is not None and frame.f_code.co_name == "gc_callback":  # of Hypothesis, where Python ignores errors
-            signal.setitimer(signal.ITIMER_REAL, 0.0001)
-            return
-        raise KeyboardInterrupt
-
-    def press_after(seconds: float) -> None:
-        nonlocal armed
-        armed = seconds > 0
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    yield press_after
-    press_after(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-def seconds(call: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
-
-
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # Ctrl-C between `open` and `with`; it is closed anyway
-@pytest.mark.spec("S1.8", "B6")
-@pytest.mark.parametrize("name", CALLS)
-def test_after_ctrl_c_the_next_call_works(memory: Memory, name: str, interrupting: Callable[[float], None]) -> None:
-    memory.add_many(notes(30), wait=True)
-    chance = random.Random(name)
-    took = min(seconds(partial(CALLS[name], memory, number)) for number in range(3))
-    interrupted = 0
-    for number in range(3, 18):
-        try:
-            try:
-                interrupting(chance.uniform(0.02, 0.9) * took)
-                CALLS[name](memory, number)
-            finally:
-                interrupting(0)
-        except KeyboardInterrupt:
-            interrupted += 1
-        assert memory.search("otter").results
-    assert interrupted
-    assert_sound(memory)
-
-
-def test_ctrl_c_during_re_embedding_leaves_a_queue_that_can_be_drained(
-    opened: Opener, interrupting: Callable[[float], None]
-) -> None:
-    opened().add_many(notes(150), wait=True)
-
-    class Interrupting(WordEmbedder):
-        calls = 0
-
-        def embed(self, texts: Sequence[str]) -> Any:
-            self.calls += 1
-            if self.calls == 3:
-                raise KeyboardInterrupt
-            return super().embed(texts)
-
-    memory = opened(embedder=Interrupting("other"), background=False)
-    with pytest.raises(KeyboardInterrupt):
-        memory.reembed()
-    memory.reembed()
-    assert memory.search("heron").degraded == ()
-    assert memory.check() == []
 
 
 # ---------------------------------------------------------------- closing and deadlines
@@ -556,11 +399,3 @@ def test_a_search_that_waits_for_the_model_ends_with_an_error_when_the_memory_cl
     assert isinstance(second.exception(60), StoreUnavailable)
     with pytest.raises(StoreUnavailable, match="closed"):
         memory.search("heron")
-
-
-def test_searches_of_many_threads_end_when_the_memory_closes(opened: Opener) -> None:
-    memory = opened()
-    memory.add_many(notes(30), wait=True)
-    ends = outcomes(*[partial(memory.search, "heron")] * 8, memory.close)
-    assert all(isinstance(end, SearchResponse | StoreUnavailable) for end in ends[:8])
-    assert results(lambda: opened().search("heron").degraded) == [()]

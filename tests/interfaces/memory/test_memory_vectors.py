@@ -423,27 +423,6 @@ def office_notes(model: Shared, tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-@pytest.mark.spec("S1.1", "S1.6", "B1")
-@pytest.mark.parametrize(("query", "answer"), [
-    ("how do I get into the network?", OFFICE[0]), ("which pet dislikes storms", OFFICE[1]),
-    ("who handles our bills", OFFICE[2]), ("E4021", OFFICE[5]), ("Toner für den Drucker", OFFICE[4]),
-])  # fmt: skip
-def test_the_answer_comes_first(office_notes: Memory, query: str, answer: str) -> None:
-    response = office_notes.search(query)
-    assert texts(response)[0] == answer
-    assert response.degraded == ()
-    assert response.timings_ms["embed"] > 0
-
-
-@pytest.mark.spec("B14")
-def test_confidence_separates_answerable_from_unanswerable_questions(office_notes: Memory) -> None:
-    known = office_notes.search("where is the password of the router")
-    unknown = office_notes.search("what did Napoleon eat at Austerlitz")
-    assert known.confidence > 0.8
-    assert unknown.confidence < 0.3
-    assert office_notes.search("what did Napoleon eat at Austerlitz", min_confidence=0.5).results == ()
-
-
 @pytest.mark.spec("B4")
 def test_the_model_reports_texts_that_it_truncates(office_notes: Memory) -> None:
     response = office_notes.search("where is the bread " * 200)

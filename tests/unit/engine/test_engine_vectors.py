@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 import pytest
-from engine_support import StubbornEmbedder, WordEmbedder, eventually, texts
+from engine_support import WordEmbedder, eventually, texts
 
 from fourfold import Memory, NewItem, Result
 from fourfold.errors import EmbedderUnavailable, SearchFailed, SpaceMismatch
@@ -95,27 +95,6 @@ def test_text_beyond_the_limit_is_reported_in_a_note(tmp_path: Path) -> None:
         assert f"the last {part.unread:,}" in note
         assert log.status()["namespaces"]["default"]["windows"] == 63  # type: ignore[index]
         assert log.check() == []
-
-
-@pytest.mark.spec("C13")
-def test_an_interruption_leaves_no_item_with_some_of_its_windows(tmp_path: Path) -> None:
-    """Every item has all of its windows or none, wherever the embedder fails."""
-    texts = [f"{LONG}\n{number}" for number in range(40)]
-    for calls in range(1, 4):
-        folder = tmp_path / str(calls)
-        embedder = StubbornEmbedder(calls, lambda: EmbedderUnavailable("killed", "again"))
-        with Memory.open(folder, embedder=embedder, background=False) as log:
-            log.add_many([NewItem(text) for text in texts])
-            with pytest.raises(EmbedderUnavailable):
-                log.embed_pending()
-            with log.store.snapshot("default") as snapshot:
-                size = snapshot.size
-            assert 0 < size.vectors < len(texts)
-            assert size.windows == size.vectors * (size.windows // size.vectors)
-            assert log.check() == []
-        with Memory.open(folder, embedder=WordEmbedder(), background=False) as log:
-            assert log.embed_pending() == len(texts) - size.vectors
-            assert log.check() == []
 
 
 @pytest.mark.spec("C13")
@@ -288,15 +267,3 @@ def test_an_earlier_version_that_has_the_store_open_neither_mixes_nor_reverts(ea
             with pytest.raises(SpaceMismatch):
                 use()
         assert (fingerprint(old), pending(old)) == ("later/32", 0)
-
-
-@pytest.mark.spec("B8")
-def test_another_model_is_still_refused(earlier: Path) -> None:
-    class Other(WordEmbedder):
-        replaces = ("letters/",)
-
-    with Memory.open(earlier, embedder=Other("other"), background=False) as memory:
-        for use in (lambda: memory.search("key"), memory.embed_pending, lambda: memory.add("a", wait=True)):
-            with pytest.raises(SpaceMismatch, match="fourfold reembed"):
-                use()
-        assert memory.queues() == []
