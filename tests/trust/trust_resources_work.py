@@ -253,8 +253,8 @@ def fill_pools(memory: Memory) -> None:
     store: Any = memory.store
     with ExitStack() as reads:
         for _ in range(_CONNECTIONS):
-            reads.enter_context(store._db.read())
-    for pool in (store._caches.vector_threads, store._indexes._openers):
+            reads.enter_context(store.database.read())
+    for pool in (store.caches.vector_threads, store.indexes._openers):
         everyone = threading.Barrier(pool.count + 1)
         for _ in range(pool.count):
             pool.submit(everyone.wait)

@@ -174,7 +174,7 @@ def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched
 ) -> None:
     tuning |= {"load_at_items": 3 * MANY, "searched_every_changes": 2 * MANY}
     memory = opened(background=False, embedder="none")
-    publisher: Publisher = memory.store._indexes.publisher  # type: ignore[attr-defined]
+    publisher: Publisher = memory.store.indexes.publisher  # type: ignore[attr-defined]
     published: list[dict[str, Any]] = []
     publish = publisher.publish
 
@@ -218,7 +218,7 @@ def test_a_reopened_index_does_not_fall_behind(
     memory.add_many(given(MANY, "first"))
     memory.index()
     memory.search("heron")
-    index = memory.store._indexes._texts[1]  # type: ignore[attr-defined]
+    index = memory.store.indexes._texts[1]  # type: ignore[attr-defined]
     adopt, rounds = index.adopt, list[int]()
 
     def late(state: Any, *, force: bool) -> bool:
@@ -228,7 +228,7 @@ def test_a_reopened_index_does_not_fall_behind(
         return adopt(state, force=force)
 
     monkeypatch.setattr(index, "adopt", late)
-    memory.store._indexes._reopen(index)  # type: ignore[attr-defined]
+    memory.store.indexes._reopen(index)  # type: ignore[attr-defined]
     assert len(rounds) == 2
     assert rounds[0] < rounds[1] == index.state.seq
     folding.clear()

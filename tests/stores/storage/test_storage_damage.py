@@ -139,13 +139,13 @@ def test_a_folder_that_cannot_be_written_is_refused(opened: Opener, tmp_path: Pa
 def test_a_database_that_became_read_only_is_reported_and_can_still_be_searched(opened: Opener, tmp_path: Path) -> None:
     memory = opened()
     memory.add_many(notes(5), wait=True)
-    memory.store._db._writer.pragma("query_only", True)  # type: ignore[attr-defined]
+    memory.store.database._writer.pragma("query_only", True)  # type: ignore[attr-defined]
     before = row_counts(tmp_path / "store")
     with pytest.raises(WorldError) as raised:
         memory.add("heron")
     assert raised.value.remedy
     assert memory.search("heron").results
-    memory.store._db._writer.pragma("query_only", False)  # type: ignore[attr-defined]
+    memory.store.database._writer.pragma("query_only", False)  # type: ignore[attr-defined]
     assert row_counts(tmp_path / "store") == before
     memory.add("works again")
     assert memory.count() == 6

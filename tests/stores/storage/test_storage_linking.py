@@ -52,7 +52,7 @@ def test_no_transaction_links_very_many_items(memory: Memory, monkeypatch: pytes
 
 
 def test_names_are_read_outside_of_transactions(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    database: Any = memory.store._db  # type: ignore[attr-defined]
+    database: Any = memory.store.database  # type: ignore[attr-defined]
     inside: list[bool] = []
     names = SqliteLinkRows.names
 

@@ -144,7 +144,7 @@ def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypat
     memory, called = opened(background=False), list[str]()
     memory.add_many(notes(100), wait=True)
     for of, name in ((publish.text_index, "write_postings"), (publish, "row_sums"), (publish, "term_columns")):
-        monkeypatch.setattr(of, name, outside(memory.store._db, called, getattr(of, name)))
+        monkeypatch.setattr(of, name, outside(memory.store.database, called, getattr(of, name)))
     memory.index()
     assert len(called) == 3
     assert memory.check() == []
@@ -166,7 +166,7 @@ def test_items_changed_while_an_index_is_written_are_found_as_they_are(
         return found
 
     monkeypatch.setattr(publish, "_changed", waiting)
-    publishing = threading.Thread(target=memory.store._indexes.publisher.publish, args=(1,))  # type: ignore[attr-defined]
+    publishing = threading.Thread(target=memory.store.indexes.publisher.publish, args=(1,))  # type: ignore[attr-defined]
     publishing.start()
     assert begun.wait(60)
     other.add(NewItem("a quince instead of a heron", key="k0"))
@@ -184,8 +184,8 @@ def test_names_are_looked_up_outside_of_any_snapshot(opened: Opener, monkeypatch
     memory.add_many([NewItem(f"Number {n} belongs to project Heron{n % 50}") for n in range(600)])
     memory.index()
     memory.search("project")
-    maintenance: Any = memory.store.maintenance
-    monkeypatch.setattr(maintenance, "_may_mention", outside(memory.store._db, called, maintenance._may_mention))
+    store: Any = memory.store
+    monkeypatch.setattr(store, "may_mention", outside(store.database, called, store.may_mention))
     memory.add_many([NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(linking.AT_ONCE + 8)])
     memory.index()
     assert len(called) == linking.AT_ONCE + 8

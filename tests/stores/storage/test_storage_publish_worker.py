@@ -51,7 +51,7 @@ def test_a_child_process_writes_the_index_that_this_one_searches(
     assert [process.returncode for process in started] == [0]
     assert generation(memory, "text")
     assert generation(memory, "vectors")
-    state = memory.store._indexes._texts[1].state  # type: ignore[attr-defined]
+    state = memory.store.indexes._texts[1].state  # type: ignore[attr-defined]
     assert len(state.published) == COUNT
     assert not len(state.tail)
     assert ids(memory.search("heron at gate 5")) == before
@@ -73,7 +73,7 @@ def test_this_process_publishes_if_the_child_fails(
     memory.index()
     codes = [process.returncode for process in started]
     assert codes == {"killed": [-signal.SIGKILL], "fails": [3], "not found": []}[end]
-    state = memory.store._indexes._texts[1].state  # type: ignore[attr-defined]
+    state = memory.store.indexes._texts[1].state  # type: ignore[attr-defined]
     assert len(state.published) == COUNT
     assert ids(memory.search("heron at gate 5")) == before
     assert memory.check() == []
@@ -132,7 +132,7 @@ def test_one_child_publishes_a_load_while_it_runs(opened: Opener, loading: list[
     assert ids(memory.search("bird number 127", only=("keyword",)))[0] == 128
     memory.index()
     assert [process.returncode for process in loading] == [0]
-    state = memory.store._indexes._texts[1].state  # type: ignore[attr-defined]
+    state = memory.store.indexes._texts[1].state  # type: ignore[attr-defined]
     assert len(state.published.live) == 130
     assert memory.check() == []
 

@@ -37,7 +37,7 @@ def eager(tuning: dict[str, Any]) -> None:
 
 def inside(memory: Memory) -> Any:
     """The internal indexes of the store."""
-    return memory.store._indexes  # type: ignore[attr-defined]
+    return memory.store.indexes  # type: ignore[attr-defined]
 
 
 def generations(folder: Path, kind: str) -> list[str]:
@@ -369,7 +369,7 @@ def test_a_namespace_of_another_model_does_not_block_embedding_of_others(opened:
 def test_a_read_that_timed_out_leaves_no_old_snapshot(opened: Opener) -> None:
     memory = opened(background=False)
     memory.add_many(notes(50))
-    database = memory.store._db  # type: ignore[attr-defined]
+    database = memory.store.database  # type: ignore[attr-defined]
     for _ in range(300):
         with pytest.raises(TimedOut), database.read(Deadline(0.0)) as db:
             db.execute("SELECT count(*) FROM items, items AS others, items AS more").fetchall()

@@ -107,5 +107,5 @@ def test_searches_answer_like_the_oracle(tmp_path: Path, items: int, questions: 
             patch.setattr(fusion, "fuse_scaled", fused)
             expected = told(reference.search(text, **options))
         assert answer == expected, (number, text, options)
-        subject._caches.links.settle()  # pyright: ignore[reportPrivateUsage]
+        subject.caches.links.settle()
     memory.close()

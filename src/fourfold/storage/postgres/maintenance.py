@@ -18,10 +18,10 @@ from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.transaction import PostgresLinkRows
 from fourfold.storage.postgres.words import GERMAN, Text, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, mend, recount, within_limits
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
-from fourfold.storage.sql.rows import TEXT_ROW, load_all, read_items
+from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
@@ -222,10 +222,11 @@ class PostgresMaintenance:
         with self._store.database.write() as db:
             done = recount_store(db)
         for name in self._store.namespaces():
-            if broken := self._breaking_limits(name):
+            with self._store.database.long_snapshot() as db:
+                broken = beyond_limits(db, namespaces.find(db, name))
+            if broken:
                 with self._store.transaction(name) as tx:
-                    tx.stored()
-                    done += mend(read_items(tx.db, name, tx.ns.id, broken).values(), tx.raw.add, tx.items.rewrite)
+                    done += mend(tx, broken)
         done += [f"namespace {name}: texts analysed again" for name in self.analyse_again()]
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:
@@ -245,12 +246,6 @@ class PostgresMaintenance:
                 tx.stored().touch(lacking, Change.TEXT)
             self.publish(namespace, everything=True)
         return done
-
-    def _breaking_limits(self, namespace: str) -> list[int]:
-        """Items that break a rule."""
-        with self._store.database.long_snapshot() as db:
-            every = load_all(db, namespaces.find(db, namespace).id)
-            return [row.id for row in every if within_limits(row.as_item(namespace))]
 
     def analyse_again(self) -> Sequence[str]:
         """Rebuilds everything that depends on the analyser; returns the namespaces."""

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem
 from fourfold.limits import VECTOR_DIMENSIONS
-from fourfold.model import Item, Json, NewItem, RawRecord
+from fourfold.model import Item, Json, NewItem
 from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.records import rule_problems
+from fourfold.storage.sql.rows import load_all, read_items
 from fourfold.storage.values import NewRaw, Record
+
+if TYPE_CHECKING:
+    from fourfold.storage.sql.transaction import SqlTransaction
 
 LOADING = "loading"
 """The setting in which a store keeps the mark of an unfinished load and the number of its records."""
@@ -103,20 +109,21 @@ _TITLE_CHARACTERS = 200
 """Characters kept of a title that is too long together with its text."""
 
 
-def mend(
-    items: Iterable[Item],
-    add_raw: Callable[[NewRaw], RawRecord],
-    rewrite: Callable[[int, NewItem, datetime], None],
-) -> list[str]:
+def beyond_limits(db: Db, ns: Namespace) -> list[int]:
+    """Items that break a limit."""
+    return [row.id for row in load_all(db, ns.id) if within_limits(row.as_item(ns.name))]
+
+
+def mend(tx: SqlTransaction[Any, Any], ids: Sequence[int]) -> list[str]:
     """Brings items within the limits, and lists them. Their removed parts become raw records and sources of them."""
     done: list[str] = []
     now = datetime.now(UTC)
-    for item in items:
+    for item in read_items(tx.db, tx.ns.name, tx.ns.id, ids).values():
         if (mended := within_limits(item)) is None:
             continue
         new, removed = mended
-        kept = [add_raw(NewRaw(text, None, None, {"repaired_item": item.id}, now)).id for text in removed]
-        rewrite(item.id, replace(new, source_ids=(*new.source_ids, *kept)), now)
+        kept = [tx.raw.add(NewRaw(text, None, None, {"repaired_item": item.id}, now)).id for text in removed]
+        tx.items.rewrite(item.id, replace(new, source_ids=(*new.source_ids, *kept)), now)
         where = f"; what did not fit is in the raw records {', '.join(map(str, kept))}" if kept else ""
         done.append(f"repaired: namespace {item.namespace}: item {item.id} keeps the limits{where}")
     return done

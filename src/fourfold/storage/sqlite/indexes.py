@@ -84,33 +84,29 @@ class Indexes:
 
     def read_texts(self, at: SqliteSnapshot, work: Callable[[TextState], T]) -> T:
         """Calls `work` with the keyword index as of the snapshot; waits, within the deadline, until it can be read."""
+        return self._waited(at, self._text_index(at.ns.id), work)
+
+    def read_vectors(self, at: SqliteSnapshot, space: Space, work: Callable[[VectorState], T]) -> T:
+        """The same for the vector index."""
+        return self._waited(at, self._vector_index(at.ns.id, space), work)
+
+    def _waited(self, at: SqliteSnapshot, index: TailedIndex[S], work: Callable[[S], T]) -> T:
         while True:
             try:
-                return self.read_open_texts(at, work)
+                return self._read(at, index, work)
             except IndexOpening as opening:
                 opening.wait(at.deadline, self._database.path)
 
     def read_open_texts(self, at: SqliteSnapshot, work: Callable[[TextState], T]) -> T:
-        """The same without waiting. Raises IndexOpening if the index cannot be read now."""
-        index = self._text_index(at.ns.id)
+        """Does not wait: raises IndexOpening if the keyword index cannot be read now."""
+        return self._read(at, self._text_index(at.ns.id), work)
+
+    def _read(self, at: SqliteSnapshot, index: TailedIndex[S], work: Callable[[S], T]) -> T:
         state = self._current(index, at)
         try:
             return work(state)
         except Damaged as error:
             raise self._reopening(index, state, error) from error
-
-    def read_vectors(self, at: SqliteSnapshot, space: Space, work: Callable[[VectorState], T]) -> T:
-        """Calls `work` with the vector index as of the snapshot; waits, within the deadline, until it can be read."""
-        index = self._vector_index(at.ns.id, space)
-        while True:
-            try:
-                state = self._current(index, at)
-                try:
-                    return work(state)
-                except Damaged as error:
-                    raise self._reopening(index, state, error) from error
-            except IndexOpening as opening:
-                opening.wait(at.deadline, self._database.path)
 
     def _text_index(self, ns: int) -> TextIndex:
         if (known := self._texts.get(ns)) is not None:

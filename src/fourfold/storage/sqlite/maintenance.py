@@ -11,8 +11,9 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 import numpy as np
@@ -26,10 +27,9 @@ from fourfold.index.text_index import ItemTerms, TextState, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.model import Json
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, mend, recount, within_limits
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
-from fourfold.storage.sql.rows import load_all, read_items
 from fourfold.storage.sqlite import schema
 from fourfold.storage.sqlite.database import Connection, Database, Deadline, translated
 from fourfold.storage.sqlite.indexes import Indexes
@@ -44,8 +44,11 @@ from fourfold.storage.sqlite.namespaces import (
 )
 from fourfold.storage.sqlite.publishing import NoChildProcess, Publisher, link_in_child
 from fourfold.storage.sqlite.schema import copy_to
-from fourfold.storage.sqlite.transaction import Lookup, SqliteTransaction, catch_up, is_behind, is_long
-from fourfold.storage.values import HOW_TO_CREATE, Pace
+from fourfold.storage.sqlite.transaction import catch_up, is_behind, is_long
+from fourfold.storage.values import HOW_TO_CREATE
+
+if TYPE_CHECKING:
+    from fourfold.storage.sqlite.store import SqliteStore
 
 # ---------------------------------------------------------------- the folder
 
@@ -121,7 +124,7 @@ def store_identity(database: Database) -> str:
     if known is not None:
         return known
     with database.write() as db:
-        db.execute("INSERT OR IGNORE INTO settings VALUES ('store', ?)", (uuid.uuid4().hex,))
+        db.run("INSERT OR IGNORE INTO settings VALUES ('store', ?)", uuid.uuid4().hex)
         return db.value("SELECT value FROM settings WHERE name = 'store'")
 
 
@@ -152,14 +155,6 @@ def _bytes(paths: Iterable[Path]) -> int:
     """On disk: a file that two generations share counts once."""
     sizes = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in paths)}
     return sum(size for _, size in sizes)
-
-
-def back_up(db: Connection, target: Path) -> None:
-    """A consistent copy of the database, taken while others read and write. Indexes are rebuilt from it."""
-    if target.exists():
-        raise RequestError(f"{target} exists", "Choose another name; a backup never replaces a file")
-    with translated(target):
-        copy_to(db, target)
 
 
 def restore(source: Path, folder: Path) -> None:
@@ -231,8 +226,12 @@ def check_store(database: Database, indexes: Indexes) -> list[str]:
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
             if read_namespace(db, ns).space == space:  # otherwise another process has just begun to renew all vectors
-                states = indexes.caught_up(ns, space, SourceRows(db, ns), published)
-                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, *states)]
+                rows = SourceRows(db, ns)
+                states = indexes.caught_up(ns, space, rows, published)
+                try:
+                    problems += [f"namespace {name}: {problem}" for problem in _drift(rows, *states)]
+                except Damaged as error:
+                    problems.append(f"namespace {name}: its index was damaged while it was read ({error})")
     return problems
 
 
@@ -243,19 +242,11 @@ def broken(db: Connection) -> list[str]:
         return [str(error)]
 
 
-def _differences(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:
-    try:
-        return list(_drift(db, ns, texts, nearness))
-    except Damaged as error:
-        return [f"its index was damaged while it was read ({error})"]
-
-
-def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
+def _drift(rows: SourceRows, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
     for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
             yield f"its {name} index is damaged ({state.segment.damage})"
-    rows = SourceRows(db, ns)
     stored = rows.all_ids()
     german: Counter[str] = Counter()
     parts = _chunks(stored)
@@ -263,7 +254,8 @@ def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | No
     yield from _differing("keyword", texts, stored, wrong)
     yield from _wrong_words(texts, german)
     if nearness is not None:
-        embedded = [item for (item,) in db.rows(_EMBEDDED, ns)]
+        sql = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
+        embedded = rows.db.column(sql, rows.ns)
         wrong = sum(_wrong_vectors(rows, nearness, part) for part in _chunks(embedded))
         yield from _differing("vector", nearness, embedded, wrong)
 
@@ -271,9 +263,6 @@ def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | No
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(ids), _CHUNK):
         yield ids[start : start + _CHUNK]
-
-
-_EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
 
 
 def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
@@ -336,8 +325,12 @@ def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False
         done += _without_orphans(db)
         done += recount(db, COUNTERS, MISSHAPEN, flawed_windows(db))
         namespaces = db.rows("SELECT id, name FROM namespaces")
-        for ns, _ in namespaces:
-            _begin_log(db, ns)
+        for ns, _ in namespaces:  # two entries, and none before them: every process has to open the indexes again
+            rows, entry = SourceRows(db, ns), (0, Change.LABELS.value)
+            rows.log([entry])
+            last = rows.last_change
+            rows.log([entry])
+            rows.prune(last)
     for ns, name in namespaces:
         _publish(publisher, ns, purge=purge)
         done.append(f"namespace {name}: indexes rebuilt")
@@ -376,15 +369,6 @@ def _without_orphans(db: Connection) -> list[str]:
     return [f"repaired: {table} had rows that refer to missing rows" for table in sorted(lost)]
 
 
-def _begin_log(db: Connection, ns: int) -> None:
-    """Two entries, and none before them: every process has to open the indexes again."""
-    rows, entry = SourceRows(db, ns), (0, Change.LABELS.value)
-    rows.log([entry])
-    last = rows.last_change
-    rows.log([entry])
-    rows.prune(last)
-
-
 def _publish(publisher: Publisher, ns: int, *, purge: bool) -> None:
     """Rebuilds the indexes from the rows; waits while another process publishes or embeds."""
     deadline = time.monotonic() + LEASE_SECONDS
@@ -412,22 +396,11 @@ def purge_files(database: Database, folder: Path) -> list[str]:
 
 
 class SqliteMaintenance:
-    def __init__(
-        self,
-        folder: Path,
-        database: Database,
-        indexes: Indexes,
-        transaction: Callable[[str], AbstractContextManager[SqliteTransaction]],
-        may_mention: Lookup,
-        pace: Pace,
-    ) -> None:
-        self.pace = pace
-        self._folder = folder
-        self._db = database
-        self._indexes = indexes
-        self._publisher = indexes.publisher
-        self._transaction = transaction
-        self._may_mention = may_mention
+    def __init__(self, store: SqliteStore) -> None:
+        self.pace = store.tuning.pace
+        self._store = store
+        self._db = store.database
+        self._publisher = store.indexes.publisher
 
     def queues(self, replaced: Sequence[str] = ()) -> list[str]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
@@ -462,43 +435,39 @@ class SqliteMaintenance:
         with self._db.read() as db:
             if not is_behind(db, ns):
                 return
-            takes_long = is_long(db, ns, self._indexes.tuning.child_at_changes)
+            takes_long = is_long(db, ns, self._store.tuning.child_at_changes)
         with self._publisher.turn():
             if takes_long:
                 with suppress(NoChildProcess):  # then this process does it
                     link_in_child(self._db.path, ns)
                     return
-            catch_up(self._db, ns, self._may_mention)
+            catch_up(self._db, ns, self._store.may_mention)
 
     def check(self) -> list[str]:
         with scheduling.in_bulk():
-            return check_store(self._db, self._indexes)
+            return check_store(self._db, self._store.indexes)
 
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._publisher.turn():
             done = repair_rows(self._db, self._publisher, purge=purge)
         with self._db.read() as db:
-            broken = {name: _breaking_limits(db, ns) for name, ns in db.rows("SELECT name, id FROM namespaces")}
+            broken = {ns.name: beyond_limits(db, ns) for ns in all_namespaces(db)}
         for namespace, ids in broken.items():
-            done += self._bring_within_limits(namespace, ids) if ids else []
+            if ids:
+                with self._store.transaction(namespace) as tx:
+                    done += mend(tx, ids)
         if purge:
             with self._publisher.turn():
-                done += purge_files(self._db, self._folder)
+                done += purge_files(self._db, self._store.folder)
         return done
 
-    def _bring_within_limits(self, namespace: str, ids: Sequence[int]) -> list[str]:
-        with self._transaction(namespace) as tx:
-            return mend(read_items(tx.db, namespace, tx.ns.id, ids).values(), tx.raw.add, tx.items.rewrite)
-
     def backup(self, target: Path) -> None:
-        with self._db.read() as db:
-            back_up(db, target)
+        """Indexes are rebuilt from the copy."""
+        if target.exists():
+            raise RequestError(f"{target} exists", "Choose another name; a backup never replaces a file")
+        with self._db.read() as db, translated(target):
+            copy_to(db, target)
 
     def _number(self, namespace: str) -> int | None:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
             return find_namespace(db, namespace).id or None
-
-
-def _breaking_limits(db: Connection, ns: int) -> list[int]:
-    """Items that break a limit."""
-    return [row.id for row in load_all(db, ns) if within_limits(row.as_item(""))]

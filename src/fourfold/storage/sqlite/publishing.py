@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from fourfold import child_process, scheduling, threads
 from fourfold.errors import StoreUnavailable, WorldError
@@ -33,6 +33,9 @@ from fourfold.storage.sqlite import transaction
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, translated
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteSource, read_namespace
 from fourfold.text.analysis import ANALYSER_VERSION
+
+if TYPE_CHECKING:
+    from fourfold.storage.sqlite.indexes import Indexes
 
 # ---------------------------------------------------------------- in this process or in a child process
 
@@ -121,14 +124,6 @@ def publish_here(job: PublishJob, database: Database, *, in_child: bool = False)
         yield VectorIndex.KIND
 
 
-def publish_in_child(job: PublishJob, lease: int, load: BulkLoad | None = None) -> Iterator[str]:
-    """Does the same in a child process, which shares the lease as long as it lives. Raises NoChildProcess.
-
-    With a `load`, the child publishes what is written meanwhile, until the load ends.
-    """
-    yield from _run_child("publish", job, lease, load=load)
-
-
 def link_in_child(database: Path, ns: int) -> None:
     """Looks for new names in all texts in a child process. Raises NoChildProcess."""
     for _ in _run_child("links", PublishJob(str(database), "", ns, "")):
@@ -136,7 +131,10 @@ def link_in_child(database: Path, ns: int) -> None:
 
 
 def _run_child(task: str, job: PublishJob, *handles: int, load: BulkLoad | None = None) -> Iterator[str]:
-    """Yields the lines that the child prints."""
+    """Yields the lines that a child process prints, which shares the lease (`handles`). Raises NoChildProcess.
+
+    With a `load`, the child publishes what is written meanwhile, until the load ends.
+    """
     if sys.platform == "win32":
         raise NoChildProcess
     placed = replace(job, database=str(Path(job.database).absolute()), folder=str(Path(job.folder).absolute()))
@@ -173,15 +171,11 @@ def main(task: str, text: str) -> None:
         os.nice(_TRAINING_NICENESS)
         transaction.catch_up(database, job.ns)
     else:
-        run = _publish_load if job.load_every_changes else _publish_once
-        for kind in run(job, database):
+        is_load = job.load_every_changes > 0
+        for kind in _publish_load(job, database) if is_load else publish_here(job, database, in_child=True):
             sys.stdout.write(f"{kind}\n")
             sys.stdout.flush()
     database.close()
-
-
-def _publish_once(job: PublishJob, database: Database) -> Iterator[str]:
-    return publish_here(job, database, in_child=True)
 
 
 def _publish_load(job: PublishJob, database: Database) -> Iterator[str]:
@@ -195,7 +189,7 @@ def _publish_load(job: PublishJob, database: Database) -> Iterator[str]:
 
 
 def _publish_round(job: PublishJob, database: Database) -> Iterator[str]:
-    yield from _publish_once(job, database)
+    yield from publish_here(job, database, in_child=True)
     for kind in KINDS:
         segment_files.remove_old_generations(Path(job.folder) / kind)
 
@@ -222,26 +216,10 @@ _PRUNE_BATCH_CHANGES = 50_000
 """Changes that one transaction removes from the log."""
 
 
-class OpenIndexes(Protocol):
-    """The indexes that this process searches."""
-
-    def is_damaged(self, ns: int) -> bool:
-        """Whether the published files of an open index cannot be used."""
-        ...
-
-    def reopen_repaired(self, ns: int) -> None:
-        """Opens damaged indexes again whose files another process has replaced."""
-        ...
-
-    def reopen(self, ns: int, kind: str) -> None:
-        """Opens an index again, if it is open, after it was published."""
-        ...
-
-
 class Publisher:
     """Publishes in the calling thread, one publication at a time. Bulk loads are published by a thread of their own."""
 
-    def __init__(self, folder: Path, store: str, database: Database, tuning: Tuning, opened: OpenIndexes) -> None:
+    def __init__(self, folder: Path, store: str, database: Database, tuning: Tuning, opened: Indexes) -> None:
         self._folder = folder
         self._store = store
         self._database = database
@@ -399,7 +377,7 @@ class Publisher:
         handle = self.lease(job.ns).handle
         if handle is not None and (load is not None or self._takes_long(job)):
             try:
-                yield from publish_in_child(job, handle, load)
+                yield from _run_child("publish", job, handle, load=load)
                 return
             except NoChildProcess:
                 pass  # this process publishes, and raises the error that the child may have met

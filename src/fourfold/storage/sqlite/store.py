@@ -350,27 +350,21 @@ class SqliteTags:
 
 
 class SqlitePortable(SqlPortable[Connection]):
-    def __init__(
-        self, folder: Path, database: Database, writing: threading.Lock, catch_up: Callable[[int], None]
-    ) -> None:
-        """`catch_up`: completes the links of a namespace (by its number), which an export contains."""
-        super().__init__(writing)
-        self._folder = folder
-        self._db = database
-        self._catch_up = catch_up
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(store.writing)
+        self._store = store
 
     def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
-        with self._db.read() as db:
-            namespaces = db.rows("SELECT id, name FROM namespaces ORDER BY name")
-        for ns, name in namespaces:
-            if namespace in (None, name):
-                self._catch_up(ns)
-        with self._db.read() as db:
+        with self._store.database.read() as db:
+            numbers = db.column("SELECT id FROM namespaces WHERE name = coalesce(?, name) ORDER BY name", namespace)
+        for ns in numbers:
+            self._store.maintenance.catch_up(ns)
+        with self._store.database.read() as db:
             for record in export_records(db, namespace, stored_vectors):
                 write(record)
 
     def writing(self) -> AbstractContextManager[Connection]:
-        return self._db.write()
+        return self._store.database.write()
 
     def _transaction(self, tx: Connection, namespace: str) -> SqliteTransaction:
         return SqliteTransaction(tx, namespace, {})
@@ -380,14 +374,15 @@ class SqlitePortable(SqlPortable[Connection]):
 
         Processes that have it open get a StoreReplaced with their next call: nothing is confirmed and lost.
         """
-        with self._turn, suppress(StoreReplaced), self._db.write() as db:
+        folder = self._store.folder
+        with self._turn, suppress(StoreReplaced), self.writing() as db:
             if not is_copied(export_records(db, None, stored_vectors)):
                 raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
-            for file in (*self._folder.glob(f"{DATABASE}*"), *old_copies(self._folder)):
+            for file in (*folder.glob(f"{DATABASE}*"), *old_copies(folder)):
                 file.unlink(missing_ok=True)
-        shutil.rmtree(self._folder / INDEX, ignore_errors=True)
+        shutil.rmtree(folder / INDEX, ignore_errors=True)
         with suppress(OSError):
-            self._folder.rmdir()
+            folder.rmdir()
 
 
 # ---------------------------------------------------------------- the store
@@ -407,87 +402,86 @@ class SqliteStore:
             require_store(folder)
         prepare_folder(folder)
         self.folder = folder
-        self._tuning = tuning
-        self._db = Database(folder / DATABASE, tuning)
+        self.tuning = tuning
+        self.database = Database(folder / DATABASE, tuning)
         try:
-            require_content(folder, self._db)
+            require_content(folder, self.database)
         except BaseException:
-            self._db.close()
+            self.database.close()
             raise
-        self._indexes = Indexes(folder / INDEX, store_identity(self._db), self._db, tuning)
-        self._caches = Caches(self._db, self._indexes)
+        self.indexes = Indexes(folder / INDEX, store_identity(self.database), self.database, tuning)
+        self.caches = Caches(self.database, self.indexes)
         self._linkers: dict[int, Linker] = {}
-        self._writing = threading.Lock()
-        self.maintenance = SqliteMaintenance(
-            folder, self._db, self._indexes, self.transaction, self._may_mention, tuning.pace
-        )
-        self.portable = SqlitePortable(folder, self._db, self._writing, self.maintenance.catch_up)
+        self.writing = threading.Lock()
+        self.maintenance = SqliteMaintenance(self)
+        self.portable = SqlitePortable(self)
 
     def snapshot(self, namespace: str, *, seconds: float | None = None) -> AbstractContextManager[SqliteSnapshot]:
         deadline = Deadline(limits.READ_SECONDS if seconds is None else seconds)
-        return self._db.reading(lambda db: SqliteSnapshot(db, namespace, self._caches, deadline), deadline)
+        return self.database.reading(lambda db: SqliteSnapshot(db, namespace, self.caches, deadline), deadline)
 
     @contextmanager
     def transaction(self, namespace: str, *, names: bool = False) -> Generator[SqliteTransaction]:
         """`names`: opens the index in which new names are looked up before the transaction blocks other writers."""
         if names:
             self._open_texts(namespace)
-        with self._writing, scheduling.in_bulk():
+        with self.writing, scheduling.in_bulk():
             try:
-                with self._db.write() as db:
-                    tx = SqliteTransaction(db, namespace, self._linkers, self._may_mention)
+                with self.database.write() as db:
+                    tx = SqliteTransaction(db, namespace, self._linkers, self.may_mention)
                     yield tx
                     tx.store()
-                    if tx.items_put >= self._tuning.bulk_items:
+                    if tx.items_put >= self.tuning.bulk_items:
                         hidden = HiddenChanges(tx.ns.id, tx.first_change, SourceRows(db, tx.ns.id).last_change)
-                        self._indexes.hide(hidden)
-                self._indexes.fold_in()
+                        self.indexes.hide(hidden)
+                self.indexes.fold_in()
             except BaseException:
                 self._linkers.clear()  # they may hold names that were rolled back
                 raise
             finally:
-                self._indexes.confirm()
+                self.indexes.confirm()
         if tx.items_put:
-            self._indexes.note_write(tx.ns.id, tx.items_put)
+            self.indexes.note_write(tx.ns.id, tx.items_put)
 
     def _open_texts(self, namespace: str) -> None:
         with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
             if at.exists:
-                self._indexes.read_texts(at, lambda _: None)
+                self.indexes.read_texts(at, lambda _: None)
 
-    def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
+    def may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may contain all words of a name; None if the index cannot be read now."""
         deadline = Deadline(limits.READ_SECONDS)
-        with self._db.read(deadline) as db:  # not the writer's connection: indexes must not see uncommitted changes
-            at = SqliteSnapshot(db, ns, self._caches, deadline)
+        # not the writer's connection: indexes must not see uncommitted changes
+        with self.database.read(deadline) as db:
+            at = SqliteSnapshot(db, ns, self.caches, deadline)
             if not at.last_change:
                 return []
             groups = name_terms(name, tuple(at.languages))
             if not groups:
                 return SourceRows(db, at.ns.id).all_ids()
             try:
-                return self._indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
+                return self.indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
             except IndexOpening:
                 return None
 
     def namespaces(self) -> dict[str, int]:
-        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
+        with self.database.read(Deadline(limits.READ_SECONDS)) as db:
             return dict(db.rows("SELECT name, items - superseded FROM namespaces ORDER BY name"))
 
     def status(self) -> dict[str, Json]:
-        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            facts = store_status(db, self.folder, self._indexes.publisher.unpublished)
+        with self.database.read(Deadline(limits.READ_SECONDS)) as db:
+            facts = store_status(db, self.folder, self.indexes.publisher.unpublished)
         with self.maintenance.lease(None) as free:
             return {**facts, "embedding_worker": not free}
 
     def close(self) -> None:
         """Waits for reads, the write and the publication that are running."""
-        with self._writing:
-            self._indexes.publisher.close()
-        self._caches.links.close()
-        self._db.close()  # before the indexes: a search that is running could open their files again
-        self._caches.vector_threads.close()
-        self._indexes.close()
+        with self.writing:
+            self.indexes.publisher.close()
+        self.caches.links.close()
+        self.database.close()  # before the indexes: a search that is running could open their files again
+        self.caches.vector_threads.close()
+        self.indexes.close()
 
 
 class TemporaryStore(SqliteStore):
