@@ -23,12 +23,12 @@ from hook_client import EVENTS
 from jsonschema import validate
 
 from fourfold import Memory, __version__
+from fourfold.cli import serve as clients
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.hook import NAMES
+from fourfold.cli.serve import CLIENTS, Client, ClientName
 from fourfold.config import SETTINGS
 from fourfold.errors import InvalidSetting
-from fourfold.serve.mcp import clients
-from fourfold.serve.mcp.clients import CLIENTS, Client, ClientName
 from fourfold.serve.mcp.tools import offers
 
 pytestmark = pytest.mark.spec("C19")
@@ -68,14 +68,14 @@ def test_an_entry_is_written_found_replaced_and_removed(home: Path, name: Client
     client = CLIENTS[name]
     path = clients.file_of(client, "user", {})
     assert path == home / FILES[name][0]
-    assert clients.write(client, path, ENTRY) is None
+    assert clients.write_entry(client, path, ENTRY) is None
     assert content(path) == {client.key: {"fourfold": ENTRY}}
-    assert clients.find(client, path) == ENTRY
+    assert clients.find_entry(client, path) == ENTRY
     other = {**ENTRY, "env": {}}
-    assert clients.write(client, path, other) == ENTRY
-    assert clients.find(client, path) == other
-    assert clients.write(client, path, None) == other
-    assert clients.find(client, path) is None
+    assert clients.write_entry(client, path, other) == ENTRY
+    assert clients.find_entry(client, path) == other
+    assert clients.write_entry(client, path, None) == other
+    assert clients.find_entry(client, path) is None
     assert [file.name for file in path.parent.iterdir() if file.is_file()] == [path.name]
 
 
@@ -129,13 +129,13 @@ model = "n"
 def test_toml_keeps_its_comments_and_other_tables(home: Path) -> None:
     codex, path = CLIENTS["codex"], home / "config.toml"
     path.write_text(TOML)
-    assert clients.write(codex, path, ENTRY) == {"command": "old", "env": {"A": "1"}}
+    assert clients.write_entry(codex, path, ENTRY) == {"command": "old", "env": {"A": "1"}}
     text = path.read_text("utf-8")
     assert "# my settings" in text
     assert "# the best" in text
     assert "[profiles.p] # kept" in text
     assert tomllib.loads(text)["mcp_servers"] == {"other": {"command": "x"}, "fourfold": ENTRY}
-    clients.write(codex, path, None)
+    clients.write_entry(codex, path, None)
     assert tomllib.loads(path.read_text("utf-8"))["mcp_servers"] == {"other": {"command": "x"}}
 
 
@@ -146,7 +146,7 @@ def test_toml_that_cannot_be_edited_by_line_is_left_unchanged(home: Path, text: 
     path = home / "config.toml"
     path.write_text(text)
     with pytest.raises(InvalidSetting, match="cannot be changed here"):
-        clients.write(CLIENTS["codex"], path, ENTRY)
+        clients.write_entry(CLIENTS["codex"], path, ENTRY)
     assert path.read_text("utf-8") == text
 
 

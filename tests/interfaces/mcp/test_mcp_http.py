@@ -17,12 +17,12 @@ from fourfold import AsyncMemory
 from fourfold.config import Settings
 from fourfold.errors import InvalidSetting
 from fourfold.serve.listening import listen
-from fourfold.serve.mcp import http
+from fourfold.serve.mcp import server
 from fourfold.serve.mcp.tools import OFFERS
 
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))
 TOKENS = f"alpha:{A},beta:{B},beta+alpha:{BOTH},*:{ALL}"
-ROUTES = [route.path for route in http.make_app(Settings(), "core").routes]  # type: ignore[attr-defined]
+ROUTES = [route.path for route in server.make_app(Settings(), "core").routes]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("mode", MODES)

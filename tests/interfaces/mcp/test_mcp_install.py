@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_support import call
 
 import fourfold
-from fourfold.serve.mcp import clients
+from fourfold.cli import serve as clients
 
 OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"]}}, "numbers": [1, 2.5, None]}
 

@@ -14,7 +14,7 @@ from mcp_support import MODES, beside, call, connected, parameters, refused
 
 from fourfold import AsyncMemory, NewItem
 from fourfold.limits import HTTP_BODY_BYTES
-from fourfold.serve.mcp.stdio import Lines, repaired
+from fourfold.serve.mcp.server import Lines, repaired
 from fourfold.serve.mcp.tools import Level
 
 

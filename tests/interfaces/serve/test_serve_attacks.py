@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from fourfold import limits
 from fourfold.limits import HttpLimits
-from fourfold.serve.guard import Rules
-from fourfold.serve.listening import listen, make_server
+from fourfold.serve.listening import Rules, listen, make_server
 
 TOKEN = "0123456789abcdef"
 ANSWER = 64 << 20

@@ -29,7 +29,7 @@ from store_calls import StoreCalls
 
 from fourfold.errors import IndexUnavailable
 from fourfold.model import NO_FILTERS, Space
-from fourfold.serve.http.metrics import Metrics
+from fourfold.serve.http.route import Metrics
 from fourfold.storage.engines.protocol import Applied, Entry
 from fourfold.storage.postgres import index_feed
 from fourfold.storage.postgres.store import PostgresStore

@@ -28,7 +28,7 @@ from fourfold.ingest.ignore import TooManyRules, rules_of
 from fourfold.integrations.importers import read_foreign
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.serve.mcp.http import PATH, make_app
+from fourfold.serve.mcp.server import PATH, make_app
 from fourfold.storage.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))

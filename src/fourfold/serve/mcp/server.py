@@ -1,23 +1,43 @@
-"""The server: tools, resources and a prompt over one store."""
+"""The server of MCP: tools, resources and a prompt over one store, on stdin and stdout or over Streamable HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp_types import CallToolResult, InputRequiredResult, Tool
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolResult,
+    InputRequiredResult,
+    JSONRPCNotification,
+    Tool,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
-from fourfold.limits import LARGEST_ID
+from fourfold.limits import HTTP_BODY_BYTES, LARGEST_ID
 from fourfold.serve.access import Sessions, require
 from fourfold.serve.budget import serialised
+from fourfold.serve.listening import HEALTH, serve_app
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
     item_forms,
@@ -31,6 +51,8 @@ from fourfold.serve.mcp.parameters import small_schema, with_derived, with_known
 from fourfold.serve.mcp.tools import OFFERS, Level, Tools, offers
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from fourfold.config import Settings
 
 INSTRUCTIONS = """\
@@ -202,3 +224,165 @@ def _said() -> Generator[None]:
 def _for_agents(error: FourfoldError) -> str:
     remedy = remedy_for_agents(error.remedy)
     return f"{error.message}. {remedy}" if remedy else error.message
+
+
+# ---------------------------------------------------------------- over Streamable HTTP, without sessions
+
+PATH = "/mcp"
+_CLOSING_SECONDS = 10.0
+"""How long the store may take to close, which waits for a publication of indexes that is running."""
+
+
+class Parts(NamedTuple):
+    """What an app needs to answer MCP."""
+
+    routes: Sequence[Route]
+    lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]
+    sessions: Sessions
+
+
+def make_parts(settings: Settings, level: Level) -> Parts:
+    """MCP and the sign of life, unguarded."""
+    server, sessions = build(lambda: settings, level, closing_seconds=_CLOSING_SECONDS)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=HTTP_BODY_BYTES,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # our check is stricter
+    )
+    # GET would open a stream that never carries a message.
+    posted = [Route(PATH, route.endpoint, methods=["POST"]) for route in app.routes if isinstance(route, Route)]
+    health = Route(HEALTH, _health(sessions), methods=["GET"])
+    return Parts([*posted, health], app.router.lifespan_context, sessions)
+
+
+def make_app(settings: Settings, level: Level) -> Starlette:
+    parts = make_parts(settings, level)
+    return Starlette(routes=parts.routes, lifespan=parts.lifespan)
+
+
+def _health(sessions: Sessions) -> Callable[[Request], Awaitable[Response]]:
+    async def health(_: Request) -> Response:
+        """Reports whether the store answers, and nothing about what it holds."""
+        try:
+            await sessions.ping()
+        except FourfoldError as error:
+            return JSONResponse({"status": "error", "error": type(error).__name__, "version": __version__}, 503)
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    return health
+
+
+def serve_http(settings: Settings, level: Level, where: str) -> None:
+    """Serves until it is interrupted, and prints its address on stderr."""
+    serve_app(make_app(settings, level), settings, where, f"Fourfold answers MCP at {{url}}{PATH}", path=PATH)
+
+
+# ---------------------------------------------------------------- over stdin and stdout
+
+_ESCAPES = re.compile(rb"\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
+
+
+def serve_stdio(settings: Callable[[], Settings], level: Level) -> None:
+    """Serves until stdin is closed, and does not wait for threads that are still running."""
+    give_back = _reserve()
+    server, _ = build(settings, level, started=give_back)
+    server.run("stdio")
+    os._exit(0)
+
+
+def _reserve() -> Callable[[], None]:
+    """Reserves both streams for the protocol until the process ends; anything else that is printed goes to stderr.
+
+    The SDK diverts them too, but restores them before the last threads have ended. It takes the streams from `sys`; the
+    returned function restores the ordinary ones there.
+    """
+    ordinary = sys.stdin, sys.stdout
+    asked, said = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # without a stderr
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stdin, sys.stdout = (
+        cast("Any", SimpleNamespace(buffer=io.BufferedReader(Lines(asked, cast("Any", said.buffer))))),
+        said,
+    )
+
+    def give_back() -> None:
+        sys.stdin, sys.stdout = ordinary
+        said.detach()  # the transport owns its bytes now
+
+    return give_back
+
+
+class Lines(io.RawIOBase):
+    """Lines that are messages of the protocol. Any other would be dropped by the SDK, and its sender would wait: here
+    it is answered with an error.
+
+    Repairs what JavaScript writes for half an emoji, a lone surrogate, which is not valid Unicode.
+    """
+
+    def __init__(self, source: BinaryIO, answers: BinaryIO) -> None:
+        self._source = source
+        self._answers = answers
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        self._rest = self._rest or self._message()
+        part = self._rest[: len(view)]
+        view[: len(part)] = part
+        self._rest = self._rest[len(part) :]
+        return len(part)
+
+    def _message(self) -> bytes:
+        """The next message; nothing at the end."""
+        while line := self._source.readline(HTTP_BODY_BYTES):
+            if len(line) == HTTP_BODY_BYTES and not line.endswith(b"\n"):
+                while (more := self._source.readline(HTTP_BODY_BYTES)) and not more.endswith(b"\n"):
+                    pass
+                self._refuse(None, INVALID_REQUEST, f"the line has more than {HTTP_BODY_BYTES >> 20} MiB")
+            elif line.strip() and self._is_message(line := repaired(line)):
+                return line
+        return b""
+
+    def _is_message(self, line: bytes) -> bool:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            message = None
+        if message is None or (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
+            self._refuse_line(line)
+            return False
+        return True
+
+    def _refuse_line(self, line: bytes) -> None:
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse(None, PARSE_ERROR, "the line is not JSON, or is nested too deeply")
+            return
+        known = cast("dict[str, Any]", read).get("id") if isinstance(read, dict) else None
+        id = known if isinstance(known, int | str) and not isinstance(known, bool) else None
+        self._refuse(id, INVALID_REQUEST, "the line is not a JSON-RPC message, or is nested too deeply")
+
+    def _refuse(self, id: int | str | None, code: int, message: str) -> None:
+        """Each message is one write of a buffered stream, which is atomic among threads."""
+        form = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
+        self._answers.write(json.dumps(form).encode() + b"\n")
+        self._answers.flush()
+
+
+def repaired(line: bytes) -> bytes:
+    """Replaces escapes of half a character by the replacement character."""
+    return _ESCAPES.sub(_whole, line) if b"\\ud" in line or b"\\uD" in line else line
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    lone = len(escape[1]) == len("ud800")
+    return rb"\ufffd" if lone else escape[0]
