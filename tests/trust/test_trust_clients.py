@@ -26,7 +26,6 @@ from trust_client_work import (
     Client,
     HeldEmbedder,
     Written,
-    converse,
     embedded,
     find,
     first_word,
@@ -114,34 +113,29 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 @pytest.mark.spec("B7", "B6")
-def test_two_servers_and_the_command_line_see_each_others_writes(tmp_path: Path) -> None:
-    _run_servers_and_commands(tmp_path, 0, "none", ("keyword",))
-
-
-@pytest.mark.soak
-@pytest.mark.spec("B7", "B6")
-def test_two_servers_and_the_command_line_for_a_minute_with_the_model(tmp_path: Path) -> None:
-    _run_servers_and_commands(tmp_path, 60, "builtin", ("keyword", "semantic"))
-
-
-def _run_servers_and_commands(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) -> None:
-    store = folder / "store"
+@pytest.mark.parametrize(
+    ("seconds", "embedder", "ways"),
+    [(0, "none", ("keyword",)), pytest.param(60, "builtin", ("keyword", "semantic"), marks=pytest.mark.soak)],
+    ids=["short", "a minute with the model"],
+)
+def test_two_servers_and_the_command_line_see_each_others_writes(
+    tmp_path: Path, seconds: float, embedder: str, ways: Sequence[str]
+) -> None:
+    """While both servers write and publish."""
+    store = tmp_path / "store"
     with clients(2, store, embedder, publish_at=10) as servers:
         until = time.monotonic() + seconds
-        ends = trust_child.context().Pipe()
-        talks = [
-            server.begin(converse, end, who, ways, until) for server, end, who in zip(servers, ends, "ab", strict=True)
-        ]
-        for end in ends:
-            end.close()
-        runs = _command_lines(folder, embedder, servers, ways, until)
-        rounds = [server.answer(talk) for server, talk in zip(servers, talks, strict=True)]
-        assert [missed for _, missed in rounds] == [[], []]
+        count = 500 if seconds else 60
+        writing = [server.begin(write, who, count, SEED) for server, who in zip(servers, "ab", strict=True)]
+        runs = _command_lines(tmp_path, embedder, servers, ways, until)
+        written = [server.answer(number) for server, number in zip(servers, writing, strict=True)]
+        for server, other in zip(servers, reversed(written), strict=True):
+            assert server.ask(misses, *_last_of_each([other]), ("keyword",)) == []
         for server in servers:
             server.stop()
     published = _generation(store)
     assert published >= (2 if seconds else 1)
-    print(f"\n{rounds[0][0]} rounds of two servers, {runs} command lines, {published} publications, 0 misses")
+    print(f"\n{runs} command lines beside two writing servers, {published} publications, 0 misses")
 
 
 def _command_lines(folder: Path, embedder: str, servers: Sequence[Client], ways: Sequence[str], until: float) -> int:

@@ -20,7 +20,7 @@ from engine_support import WordEmbedder, ids
 
 from fourfold.config import Settings
 from fourfold.memory import Memory
-from fourfold.model import Item, ItemPatch, NewItem
+from fourfold.model import ItemPatch, NewItem
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
@@ -197,54 +197,6 @@ def misses(memory: Memory, items: dict[int, str], gone: dict[int, str], ways: Se
 
 def _lacks(memory: Memory, item: int, text: str, only: str) -> bool:
     return find(memory, text, only) != [item]
-
-
-# ---------------------------------------------------------------- two servers
-
-
-_ROUNDS = 20
-"""The minimum number of rounds, even on a slow machine."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """The changes that a server has just made; the next search of the other server must see them."""
-
-    items: dict[int, str]
-    gone: dict[int, str]
-    over: bool
-
-
-def converse(memory: Memory, other: Connection, who: str, ways: Sequence[str], until: float) -> tuple[int, list[str]]:
-    """Exchanges changes with the other server and searches for them; returns the rounds and the misses."""
-    rounds, missed, mine = 0, list[str](), dict[str, Item]()
-    while True:
-        rounds += 1
-        told = _something_new(memory, mine, who, rounds, until)
-        other.send(told)
-        heard: Told = other.recv()
-        missed += misses(memory, heard.items, heard.gone, ways)
-        if told.over or heard.over:
-            return rounds, missed
-
-
-def _something_new(memory: Memory, mine: dict[str, Item], who: str, number: int, until: float) -> Told:
-    """Adds an item; every third round also changes or removes an older one."""
-    fresh, gone = [_keyed(memory, f"{who} {number}", note(who, number))], list[Item]()
-    if number % 3 == 0:
-        key = min(mine, key=lambda each: mine[each].id)  # not the newest, which the other server may still search for
-        gone.append(old := mine.pop(key))
-        if number % 2:
-            fresh.append(_keyed(memory, key, note(who, number, 1)))
-        else:
-            memory.forget([old.id])
-    mine |= {str(item.key): item for item in fresh}
-    texts = ({item.id: item.text for item in items} for items in (fresh, gone))
-    return Told(*texts, over=who == "a" and number >= _ROUNDS and time.monotonic() >= until)
-
-
-def _keyed(memory: Memory, key: str, text: str) -> Item:
-    return memory.add(NewItem(text, key=key), wait=True)
 
 
 def store_one(memory: Memory, text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -276,14 +275,6 @@ def test_secrets_are_shown_as_set_and_never_in_repr() -> None:
 @pytest.mark.parametrize("text", [f"openai_api_key: [{SECRET}]", f"openai_api_key: {{a: {SECRET}}}", f"a: [{SECRET}"])
 def test_errors_never_quote_a_secret(text: str, tmp_path: Path) -> None:
     assert SECRET not in str(refusal(tmp_path, text))
-
-
-def test_yaml_is_imported_only_for_a_file() -> None:
-    import subprocess
-
-    code = "import sys, fourfold.config as c; c.load({}, {}, None); print('yaml' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("written", [r'"a\0b"', r'"\ud800"'])

@@ -138,17 +138,6 @@ def test_undoing_a_merge_restores_everything(embedded: Memory) -> None:
     assert embedded.check() == []
 
 
-def test_one_of_several_merged_items_is_restored_by_its_id(embedded: Memory) -> None:
-    ids = [embedded.add(f"{KEY}{end}").id for end in ("", "!", "?")]
-    embedded.merge(ids[0], ids[1:])
-    embedded.undo(ids[0], to=ids[2])
-    assert {item.id for item in embedded.list()} == {ids[0], ids[2]}
-    assert embedded.get([ids[1]])[0].version_of == ids[0]
-    assert embedded.forget([ids[1]]) == 1
-    with pytest.raises(NotFound):
-        embedded.undo(ids[0], to=ids[1])
-
-
 def test_add_and_update_return_what_is_similar_and_an_item_equals_itself(embedded: Memory) -> None:
     first = embedded.add(KEY, wait=True)
     assert first.similar == ()

