@@ -110,68 +110,25 @@ def rows_of(folder: Path) -> Generator[apsw.Connection]:
         db.close()
 
 
-def one_of(db: apsw.Connection, random: Random, sql: str) -> Any:
-    return random.choice(db.execute(sql).fetchall())[0]
+def drift(*statements: str) -> Callable[[Path, Random], None]:
+    """Executes one of these statements, with random rows and values as parameters."""
 
-
-def counter(table: str, column: str) -> Callable[[Path, Random], None]:
-    def drift(folder: Path, random: Random) -> None:
+    def execute(folder: Path, random: Random) -> None:
         with rows_of(folder) as db:
-            row = one_of(db, random, f"SELECT id FROM {table}")
-            by = random.choice((-2, -1, 1, 3, 1000))
-            db.execute(f"UPDATE {table} SET {column} = {column} + ? WHERE id = ?", (by, row))
-
-    return drift
-
-
-def languages(folder: Path, random: Random) -> None:
-    wrong = (
-        "UPDATE languages SET items = items + 1 WHERE language = 'de'",
-        "DELETE FROM languages WHERE language = 'en'",
-        "INSERT INTO languages VALUES (1, 'fr', 2)",
-    )
-    with rows_of(folder) as db:
-        db.execute(random.choice(wrong))
-
-
-def missing_from_the_queue(folder: Path, random: Random) -> None:
-    with rows_of(folder) as db:
-        db.execute("DELETE FROM waiting WHERE item = ?", (one_of(db, random, "SELECT item FROM waiting"),))
-
-
-def waiting_with_a_vector(folder: Path, random: Random) -> None:
-    with rows_of(folder) as db:
-        embedded = one_of(db, random, "SELECT item FROM vectors")
-        db.execute("INSERT INTO waiting (ns, item) VALUES (1, ?)", (embedded,))
-
-
-def vector_without_an_item(folder: Path, random: Random) -> None:
-    vector = WordEmbedder().vector("nobody").tobytes()
-    with rows_of(folder) as db:
-        db.execute("INSERT INTO vectors (item, vector) VALUES (?, ?)", (UNUSED_ID + random.randrange(99), vector))
-
-
-def vector_of_wrong_length(folder: Path, random: Random) -> None:
-    size = random.choice((0, 1, 4, DIMENSION * 4 - 4, DIMENSION * 4 + 4, DIMENSION * 8))
-    with rows_of(folder) as db:
-        embedded = one_of(db, random, "SELECT item FROM vectors")
-        db.execute("UPDATE vectors SET vector = zeroblob(?) WHERE item = ?", (size, embedded))
-
-
-def pointing_nowhere(*inserts: str) -> Callable[[Path, Random], None]:
-    """Inserts a row that refers to one existing and one missing row."""
-
-    def drift(folder: Path, random: Random) -> None:
-        with rows_of(folder) as db:
-            known = {
-                "item": one_of(db, random, "SELECT id FROM items"),
-                "node": one_of(db, random, "SELECT id FROM nodes"),
-                "tag": one_of(db, random, "SELECT id FROM tags"),
+            columns = {table: "item" if table in ("vectors", "waiting") else "id" for table in TABLES}
+            rows = {name: db.execute(f"SELECT {column} FROM {name}").fetchall() for name, column in columns.items()}
+            values = {name: random.choice(ids)[0] for name, ids in rows.items()} | {
                 "nobody": UNUSED_ID + random.randrange(99),
+                "by": random.choice((-2, -1, 1, 3, 1000)),
+                "vector": WordEmbedder().vector("nobody").tobytes(),
+                "size": random.choice((0, 1, 4, DIMENSION * 4 - 4, DIMENSION * 4 + 4, DIMENSION * 8)),
             }
-            db.execute(random.choice(inserts), known)
+            db.execute(random.choice(statements), values)
 
-    return drift
+    return execute
+
+
+TABLES = ("namespaces", "items", "nodes", "tags", "vectors", "waiting")
 
 
 # ---------------------------------------------------------------- drift in index files
@@ -335,37 +292,41 @@ def claims_changes(name: str) -> Callable[[Path, Random], None]:
 
 
 KINDS: dict[str, Callable[[Path, Random], None]] = {
-    "counter of items": counter("namespaces", "items"),
-    "counter of vectors": counter("namespaces", "vectors"),
-    "counter of a tag's uses": counter("tags", "uses"),
-    "counter of a node's holders": counter("nodes", "holders"),
-    "counter of a node's mentions": counter("nodes", "mentioned"),
-    "counter of a node's degree": counter("nodes", "degree"),
-    "counters of languages": languages,
-    "no vector, and not in the queue": missing_from_the_queue,
-    "in the queue, with a vector": waiting_with_a_vector,
-    "vector without an item": vector_without_an_item,
-    "vector of a wrong length": vector_of_wrong_length,
-    "mention that points nowhere": pointing_nowhere(
-        "INSERT INTO mentions VALUES (:item, :nobody)", "INSERT INTO mentions VALUES (:nobody, :node)"
+    "counter of items": drift("UPDATE namespaces SET items = items + :by WHERE id = :namespaces"),
+    "counter of vectors": drift("UPDATE namespaces SET vectors = vectors + :by WHERE id = :namespaces"),
+    "counter of a tag's uses": drift("UPDATE tags SET uses = uses + :by WHERE id = :tags"),
+    "counter of a node's holders": drift("UPDATE nodes SET holders = holders + :by WHERE id = :nodes"),
+    "counter of a node's mentions": drift("UPDATE nodes SET mentioned = mentioned + :by WHERE id = :nodes"),
+    "counter of a node's degree": drift("UPDATE nodes SET degree = degree + :by WHERE id = :nodes"),
+    "counters of languages": drift(
+        "UPDATE languages SET items = items + 1 WHERE language = 'de'",
+        "DELETE FROM languages WHERE language = 'en'",
+        "INSERT INTO languages VALUES (1, 'fr', 2)",
     ),
-    "edge that points nowhere": pointing_nowhere(
-        "INSERT INTO edges VALUES (:node, 'knows', :nobody, 1.0)",
-        "INSERT INTO edges VALUES (:nobody, 'knows', :node, 1.0)",
+    "no vector, and not in the queue": drift("DELETE FROM waiting WHERE item = :waiting"),
+    "in the queue, with a vector": drift("INSERT INTO waiting (ns, item) VALUES (1, :vectors)"),
+    "vector without an item": drift("INSERT INTO vectors (item, vector) VALUES (:nobody, :vector)"),
+    "vector of a wrong length": drift("UPDATE vectors SET vector = zeroblob(:size) WHERE item = :vectors"),
+    "mention that points nowhere": drift(
+        "INSERT INTO mentions VALUES (:items, :nobody)", "INSERT INTO mentions VALUES (:nobody, :nodes)"
     ),
-    "tag that points nowhere": pointing_nowhere(
-        "INSERT INTO item_tags VALUES (:tag, :nobody, 'x')", "INSERT INTO item_tags VALUES (:nobody, :item, 'x')"
+    "edge that points nowhere": drift(
+        "INSERT INTO edges VALUES (:nodes, 'knows', :nobody, 1.0)",
+        "INSERT INTO edges VALUES (:nobody, 'knows', :nodes, 1.0)",
     ),
-    "name that points nowhere": pointing_nowhere(
+    "tag that points nowhere": drift(
+        "INSERT INTO item_tags VALUES (:tags, :nobody, 'x')", "INSERT INTO item_tags VALUES (:nobody, :items, 'x')"
+    ),
+    "name that points nowhere": drift(
         "INSERT INTO names VALUES (1, 'berlin', :nobody, NULL)", "INSERT INTO unlinked VALUES (1, :nobody)"
     ),
-    "node of a missing item": pointing_nowhere(
-        "INSERT INTO node_items VALUES (:node, :nobody, 1)", "INSERT INTO node_items VALUES (:nobody, :item, 1)"
+    "node of a missing item": drift(
+        "INSERT INTO node_items VALUES (:nodes, :nobody, 1)", "INSERT INTO node_items VALUES (:nobody, :items, 1)"
     ),
-    "link or source that points nowhere": pointing_nowhere(
-        "INSERT INTO pointers VALUES (1, 'berlin', :nobody)", "INSERT INTO sources VALUES (:item, 9, :nobody)"
+    "link or source that points nowhere": drift(
+        "INSERT INTO pointers VALUES (1, 'berlin', :nobody)", "INSERT INTO sources VALUES (:items, 9, :nobody)"
     ),
-    "in the queue, without an item": pointing_nowhere("INSERT INTO waiting (ns, item) VALUES (1, :nobody)"),
+    "in the queue, without an item": drift("INSERT INTO waiting (ns, item) VALUES (1, :nobody)"),
     "keyword index lacks an item": lacks_an_item("text"),
     "keyword index has an item too many": text_too_many,
     "keyword index has another item": has_another_item("text"),

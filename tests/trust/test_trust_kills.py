@@ -188,8 +188,7 @@ def test_no_confirmed_write_is_lost_by_a_kill_and_every_retriever_agrees(
         time.sleep(chance.uniform(0, 0.03))
         inside[child.kill()] += 1
         published += child.count("published")
-        rebuilt = tmp_path / f"rebuilt {cycle}" if cycle % 10 == 9 else None
-        seen, problems = trust_child.run(work.look, folder, chance.random() < 0.5, rebuilt)
+        seen, problems = trust_child.run(work.look, folder, chance.random() < 0.5)
         model.follow(child, seen)
         assert (seed, different(seen, model.places), problems) == (seed, {}, [])
     confirmed, kept = sum(model.confirmed for model in models), sum(model.kept for model in models)
@@ -217,7 +216,7 @@ def test_a_process_keeps_working_when_another_is_killed(begin: Begin, tmp_path: 
         inside[victim.kill()] += 1
         survivor.wait_for("done", survivor.count("done") + SURVIVOR_OPERATIONS)
         survivor.wait_for("published", survivor.count("published") + 1)
-        seen, problems = trust_child.run(work.look, folder, True, None, False)
+        seen, problems = trust_child.run(work.look, folder, True, False)
         model.follow(victim, seen)
         wrong = different(owned(seen, sides[which]), owned(model.places, sides[which]))
         assert (wrong, problems) == ({}, [])

@@ -14,7 +14,6 @@ import random
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,15 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import numpy as np
 from concurrently import begin, results
-from engine_support import WordEmbedder, scored
+from engine_support import WordEmbedder
+from oracle import Oracle, faults
 from store_calls import StoreCalls
 
+from fourfold.engine.retrievers import FACTORIES
 from fourfold.index import publish
-from fourfold.limits import PAGE_SIZE, TOP_K
+from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem
+from fourfold.retrieval import Query
 from fourfold.storage.sqlite.database import Connection, Database, Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.values import Pace
@@ -334,19 +335,16 @@ def places(folder: Path) -> Places:
 _LEFT_OPEN: list[Memory] = []
 
 
-def look(folder: Path, close: bool = True, rebuilt: Path | None = None, quiet: bool = True) -> tuple[Places, list[str]]:
+def look(folder: Path, close: bool = True, quiet: bool = True) -> tuple[Places, list[str]]:
     """Opens the store that a dead process left; returns its places and all inconsistencies.
 
-    Without `close`, the store stays open, as if this process had been killed as well. `rebuilt` is a folder for a
-    store with the same rows and newly built indexes, whose answers are compared. Without `quiet`, others may be
+    Without `close`, the store stays open, as if this process had been killed as well. Without `quiet`, others may be
     writing, and only `check` runs.
     """
     memory = Memory.open(folder, embedder=WordEmbedder(), background=False)
-    problems = memory.check()
+    problems = list(memory.check())
     if quiet:
-        problems += _unsound_rows(folder) + _disagreeing(memory, folder)
-        if rebuilt is not None:
-            problems += _answering_differently(memory, rebuilt)
+        problems += _unlike_the_oracle(memory, folder, WordEmbedder())
     if close:
         memory.close()
     else:
@@ -370,71 +368,31 @@ class _Expected:
         self.same(what, {item: pair for item, pair in pairs.items() if not math.isclose(*pair, abs_tol=1e-5)}, {})
 
 
-def _unsound_rows(folder: Path) -> list[str]:
-    """Rows that contradict each other."""
-    expected = _Expected()
-    embedder = WordEmbedder()
+def _unlike_the_oracle(memory: Memory, folder: Path, embedder: WordEmbedder) -> list[str]:
+    """Differences between rows, vectors and links, and between each retriever and the oracle, which reads the rows."""
+    expected, space = _Expected(), memory.namespace
     with _rows(folder) as rows:
         texts = {item: (title, text) for item, title, text in rows("SELECT id, title, text FROM items")}
         vectors = dict(rows("SELECT item, vector FROM vectors"))
         waiting = [item for (item,) in rows("SELECT item FROM waiting")]
-        expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
-        for item, vector in vectors.items():
-            expected.same(f"vector of {item}", vector, embedder.vector("\n".join(filter(None, texts[item]))).tobytes())
-        uses = Counter(tag for (tag,) in rows("SELECT tag FROM item_tags"))
-        expected.same("uses of tags", dict(rows("SELECT id, uses FROM tags WHERE uses > 0")), dict(uses))
-        for column, sql in (
-            ("degree", "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)"),
-            ("holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
-            ("mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
-        ):
-            wrong = rows(f"SELECT name, {column}, ({sql}) FROM nodes WHERE {column} <> ({sql})")
-            expected.same(f"{column} of nodes", wrong, [])
-        names = rows("SELECT folded, node FROM names")
-        nameless = rows("SELECT name FROM nodes WHERE id NOT IN (SELECT node FROM names WHERE alias IS NULL)")
-        expected.same("nodes without a name", nameless, [])
-        if not rows("SELECT 1 FROM unlinked"):
-            own = set(rows("SELECT item, node FROM node_items"))
-            named = {(item, node) for item, (_, text) in texts.items() for name, node in names if name in text.lower()}
-            expected.same("mentions", set(rows("SELECT item, node FROM mentions")), named - own)
-    return expected.problems
-
-
-def _disagreeing(memory: Memory, folder: Path) -> list[str]:
-    """Differences between the retrievers and the rows."""
-    expected, space = _Expected(), memory.namespace
-    with _rows(folder) as rows:
-        texts = dict(rows("SELECT id, text FROM items"))
-        vectors = {item: np.frombuffer(blob, np.float32) for item, blob in rows("SELECT item, vector FROM vectors")}
-        tagged = sorted(rows("SELECT item, folded FROM item_tags JOIN tags ON tags.id = tag"))
-    listed = memory.list(limit=PAGE_SIZE)
-    expected.same("list", {item.id: item.text for item in listed}, texts)
-    words = StoreCalls(memory.store).match(space, ALL, len(texts) + 10, NO_FILTERS)
-    expected.same("keyword search", sorted(words.scores), sorted(texts))
-    for item in sorted(texts, reverse=True)[:8]:
-        word = texts[item].split()[0]
-        expected.same(word, list(StoreCalls(memory.store).match(space, word, 10, NO_FILTERS).scores), [item])
-    query = WordEmbedder().vector(f"{ALL} of the otter and the heron of Amber Harbour")
-    if vectors:
-        near = StoreCalls(memory.store).nearest(space, query, len(texts) + 10, NO_FILTERS)
-        expected.near("nearest", near.scores, {item: float(vector @ query) for item, vector in vectors.items()})
-    counts = Counter(tag for _, tag in tagged)
-    expected.same("tag counts", dict(StoreCalls(memory.store).tag_counts(space)), dict(counts))
-    uses = StoreCalls(memory.store).tag_uses(space, list(counts), NO_FILTERS)
-    expected.same("tagged", sorted((use.item, use.tag) for use in uses), tagged)
-    return expected.problems
-
-
-def _answering_differently(memory: Memory, folder: Path) -> list[str]:
-    """Queries that a store with the same rows and newly built indexes answers differently."""
-    folder.mkdir()
-    memory.backup(folder / "fourfold.db")
-    expected = _Expected()
-    with Memory.open(folder, embedder=WordEmbedder(), background=False) as fresh:
-        for text in (f"{ALL} heron", "Ada Quill and the otter of Cobalt Tower", "iron silk äther badger"):
-            for only in (None, ["keyword"], ["semantic"], ["graph"], ["tags"]):
-                one, other = [each.search(text, only=only, top_k=TOP_K) for each in (memory, fresh)]
-                expected.near(f"{text!r} by {only}", dict(scored(one)), dict(scored(other)))
+        is_linked = not rows("SELECT 1 FROM unlinked")
+    expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
+    wanted = {item: embedder.vector("\n".join(filter(None, texts[item]))).tobytes() for item in vectors}
+    expected.same("vectors of another text or model", [item for item in vectors if vectors[item] != wanted[item]], [])
+    engine, oracle = StoreCalls(memory.store), StoreCalls(Oracle(memory.store))
+    unique = [texts[item][1].split()[0] for item in sorted(texts, reverse=True)[:8]]
+    for text in (f"{ALL} of the otter and the heron", "Ada Quill of Cobalt Tower", "iron silk äther badger", *unique):
+        for name, retriever in FACTORIES.items():
+            if (name != "graph" or is_linked) and (name != "semantic" or vectors):
+                query = Query(space, text, embedder.vector(text))
+                with engine.snapshot(space) as at, oracle.snapshot(space) as exact:
+                    one, other = (retriever(each).search(query, len(texts) + 10).hits for each in (at, exact))
+                expected.near(f"{text!r} by {name}", dict(one), dict(other))
+    expected.same("list", engine.list(space, NO_FILTERS, PAGE_SIZE, 0), oracle.list(space, NO_FILTERS, PAGE_SIZE, 0))
+    expected.same("tag counts", dict(engine.tag_counts(space)), dict(oracle.tag_counts(space)))
+    records: list[Any] = []
+    engine.export(records.append, namespace=space)
+    expected.same("links", faults(records, removals=True) if is_linked else [], [])
     return expected.problems
 
 
@@ -497,31 +455,10 @@ def look_at_vectors(folder: Path) -> tuple[str, int, list[str]]:
     expected = _Expected()
     with _rows(folder) as rows:
         ((fingerprint, dimension),) = rows("SELECT fingerprint, dimension FROM namespaces")
-        texts = dict(rows("SELECT id, text FROM items"))
-        vectors = dict(rows("SELECT item, vector FROM vectors"))
-        waiting = [item for (item,) in rows("SELECT item FROM waiting")]
+        ((count,),) = rows("SELECT count(*) FROM vectors")
     embedder = SlowEmbedder(*MODELS[fingerprint])
     expected.same("dimension", dimension, embedder.dimension)
-    expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
-    mixed = [item for item, vector in vectors.items() if vector != embedder.vector(texts[item]).tobytes()]
-    expected.same(f"vectors that are not of {fingerprint}", mixed, [])
-    problems = _searching_amid(folder, embedder, texts, vectors)
-    return fingerprint, len(vectors), expected.problems + problems
-
-
-def _searching_amid(
-    folder: Path, embedder: WordEmbedder, texts: dict[int, str], vectors: dict[int, bytes]
-) -> list[str]:
-    expected = _Expected()
     with Memory.open(folder, embedder=embedder, background=False) as memory:
-        for problem in memory.check():
-            expected.problems.append(problem)
-        words = StoreCalls(memory.store).match(memory.namespace, ALL, len(texts) + 10, NO_FILTERS)
-        expected.same("keyword search", sorted(words.scores), sorted(texts))
-        query = embedder.vector("the otter at gate 4")
-        near = StoreCalls(memory.store).nearest(memory.namespace, query, len(texts) + 10, NO_FILTERS)
-        cosines = {item: float(np.frombuffer(blob, np.float32) @ query) for item, blob in vectors.items()}
-        expected.near("nearest", near.scores, cosines)
-        response = memory.search("the otter at gate 4", top_k=5)
-        expected.same("answers", len(response.results), 5)
-    return expected.problems
+        problems = [*memory.check(), *_unlike_the_oracle(memory, folder, embedder)]
+        expected.same("answers", len(memory.search("the otter at gate 4", top_k=5).results), 5)
+    return fingerprint, count, expected.problems + problems
