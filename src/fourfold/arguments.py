@@ -46,15 +46,15 @@ class _Kind:
 
 def checks_arguments(kind: C) -> C:
     """Check the arguments of every public method of a class."""
-    for name, found in list(vars(kind).items()):
+    for name, member in list(vars(kind).items()):
         if name.startswith("_") and name != "__init__":
             continue
-        if isinstance(found, staticmethod):
+        if isinstance(member, staticmethod):
             setattr(kind, name, staticmethod(_checking(getattr(kind, name), bound=False)))
-        elif isinstance(found, classmethod):
+        elif isinstance(member, classmethod):
             setattr(kind, name, classmethod(_checking(getattr(kind, name).__func__, bound=True)))
-        elif isinstance(found, types.FunctionType):
-            setattr(kind, name, _checking(found, bound=True, owned=name not in ("__init__", "close")))
+        elif isinstance(member, types.FunctionType):
+            setattr(kind, name, _checking(member, bound=True, owned=name not in ("__init__", "close")))
     return kind
 
 
@@ -66,8 +66,8 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if owned and (owner := getattr(args[0], "owner", None)) is not None:
             owner.check()
-        given = (*map(type, args), *kwargs, *map(type, kwargs.values()))
-        if given in fitting:
+        shape = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+        if shape in fitting:
             return
         if not kinds:
             kinds.update(_kinds(function))
@@ -79,7 +79,7 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
             if not kind.fits(value):
                 raise _wrong(_spelled(function, args, bound=bound), name, kind, value)
         if len(fitting) < _KNOWN_TYPES and all(kind.fits_all_of(type(value)) for _, kind, value in every):
-            fitting.add(given)
+            fitting.add(shape)
 
     @wraps(function)
     def calling(*args: Any, **kwargs: Any) -> Any:
@@ -93,17 +93,17 @@ def check_fields(value: object, kind: type, error: Callable[[str, str], Exceptio
     """Raise `error` if a value is not of this dataclass, or has a field of the wrong type."""
     if not isinstance(value, kind):
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
-    values, known = _field_values(kind)
-    given = values(value)
-    types = tuple(map(type, given))
-    if types not in known:
-        if len(known) >= _KNOWN_TYPES:
-            known.clear()
-        known[types] = _doubtful(kind, types)
-    for place, name, wanted, default in known[types]:
-        if given[place] is not default and not wanted.fits(given[place]):
+    values, doubtful = _field_values(kind)
+    held = values(value)
+    types = tuple(map(type, held))
+    if types not in doubtful:
+        if len(doubtful) >= _KNOWN_TYPES:
+            doubtful.clear()
+        doubtful[types] = _doubtful(kind, types)
+    for place, name, wanted, default in doubtful[types]:
+        if held[place] is not default and not wanted.fits(held[place]):
             raise error(
-                f"{name} of {kind.__name__} is {_shown(given[place])}, a {types[place].__name__}", f"Give {wanted.name}"
+                f"{name} of {kind.__name__} is {_shown(held[place])}, a {types[place].__name__}", f"Give {wanted.name}"
             )
 
 
@@ -121,8 +121,8 @@ def _field_values(kind: type) -> tuple[Callable[[object], tuple[Any, ...]], dict
 def _doubtful(kind: type, types: tuple[type, ...]) -> _Doubtful:
     return tuple(
         (place, name, wanted, default)
-        for (place, (name, wanted, default)), given in zip(enumerate(_field_kinds(kind)), types, strict=True)
-        if wanted is not None and not wanted.fits_all_of(given)
+        for (place, (name, wanted, default)), type_ in zip(enumerate(_field_kinds(kind)), types, strict=True)
+        if wanted is not None and not wanted.fits_all_of(type_)
     )
 
 
@@ -231,14 +231,14 @@ def _kind(hint: Any) -> _Kind | None:
 
 
 def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
-    known = [kind for kind in kinds if kind is not None]
-    if len(known) < len(kinds):
+    restricted = [kind for kind in kinds if kind is not None]
+    if len(restricted) < len(kinds):
         return None
     return _Kind(
-        lambda value: any(kind.fits(value) for kind in known),
-        " or ".join(kind.name for kind in known),
-        frozenset[type]().union(*(kind.types for kind in known)),
-        lambda given: any(kind.fits_type(given) for kind in known),
+        lambda value: any(kind.fits(value) for kind in restricted),
+        " or ".join(kind.name for kind in restricted),
+        frozenset[type]().union(*(kind.types for kind in restricted)),
+        lambda given: any(kind.fits_type(given) for kind in restricted),
     )
 
 
@@ -311,8 +311,8 @@ def _protocol(hint: type) -> _Kind:
 
     @lru_cache(_KNOWN_TYPES)
     def fits_type(kind: type) -> bool:
-        found = cast("Any", kind)
-        return not issubclass(found, type) and all(hasattr(found, name) for name in members)
+        candidate = cast("Any", kind)
+        return not issubclass(candidate, type) and all(hasattr(candidate, name) for name in members)
 
     def fits(value: Any) -> bool:
         if fits_type(cast("Any", type(value))):

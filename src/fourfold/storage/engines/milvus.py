@@ -138,8 +138,8 @@ class MilvusEngine:
         """Of the objects of these entries that are there, with all windows."""
 
         def read(items: Sequence[int]) -> list[tuple[Entry, str]]:
-            found = self._query(name, f"item in {list(items)}", ["id", "item", "version"], _WRITE_SECONDS)
-            return [(Entry(row["item"], row["version"]), row["id"]) for row in found]
+            rows = self._query(name, f"item in {list(items)}", ["id", "item", "version"], _WRITE_SECONDS)
+            return [(Entry(row["item"], row["version"]), row["id"]) for row in rows]
 
         return objects_among(entries, read)
 
@@ -165,7 +165,7 @@ class MilvusEngine:
         name = _words(collection)
         row: dict[str, Any] = {"id": f"{_APPLIED}{applied.mark}", "item": 0, "version": applied.change}
         row |= {"mark": applied.mark, "facts": [], "words": {_UNUSED_TERM: 1.0}}
-        old = [found["id"] for found in self._applied(collection, _WRITE_SECONDS) if found["mark"] != applied.mark]
+        old = [each["id"] for each in self._applied(collection, _WRITE_SECONDS) if each["mark"] != applied.mark]
         self._called(lambda client: client.upsert(name, [row]), _WRITE_SECONDS)
         if old:
             self._called(lambda client: client.delete(name, ids=old), _WRITE_SECONDS)
@@ -174,8 +174,8 @@ class MilvusEngine:
     # ------------------------------------------------------------ reading
 
     def applied(self, collection: str, seconds: float) -> Applied | None:
-        found = self._applied(collection, seconds)
-        return Applied(found[0]["mark"], found[0]["version"]) if found else None
+        rows = self._applied(collection, seconds)
+        return Applied(rows[0]["mark"], rows[0]["version"]) if rows else None
 
     def _applied(self, collection: str, seconds: float) -> list[Any]:
         return self._query(_words(collection), "item == 0", ["id", "mark", "version"], seconds)
@@ -183,12 +183,12 @@ class MilvusEngine:
     def match(
         self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
     ) -> list[int]:
-        asked = {min(term, _UNUSED_TERM): weight for term, weight in weights.items()}
-        return self._search(_words(collection), "words", asked, "IP", limit, required, seconds)
+        terms = {min(term, _UNUSED_TERM): weight for term, weight in weights.items()}
+        return self._search(_words(collection), "words", terms, "IP", limit, required, seconds)
 
     def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
-        asked = np.asarray(vector, np.float32).tolist()
-        return self._search(_vectors(collection), "vector", asked, "COSINE", limit, required, seconds)
+        query = np.asarray(vector, np.float32).tolist()
+        return self._search(_vectors(collection), "vector", query, "COSINE", limit, required, seconds)
 
     def _search(
         self, name: str, field: str, asked: Any, metric: str, limit: int, required: Required, seconds: float
@@ -209,22 +209,22 @@ class MilvusEngine:
         return [hit["entity"]["item"] for hit in self._called(search, seconds)[0]]
 
     def held(self, collection: str, entries: Sequence[Entry]) -> int:
-        keys, found = [_key(entry) for entry in entries], set[str]()
+        keys, held = [_key(entry) for entry in entries], set[str]()
         for name in self._existing(collection) if keys else ():
 
             def read(client: Any, name: str = name) -> list[Any]:
                 return client.get(name, ids=keys, output_fields=["id"], consistency_level=_STRONG)
 
-            found.update(row["id"] for row in self._called(read, _WRITE_SECONDS))
-        return len(found)
+            held.update(row["id"] for row in self._called(read, _WRITE_SECONDS))
+        return len(held)
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
         return [each for name in self._existing(collection) for each in self._entries(name, low, high)]
 
     def _entries(self, name: str, low: int, high: int) -> list[Entry]:
         def read(low: int, high: int) -> list[Entry]:
-            found = self._query(name, f"item >= {low} and item < {high}", ["item", "version"], _WRITE_SECONDS)
-            return [Entry(row["item"], row["version"]) for row in found]
+            rows = self._query(name, f"item >= {low} and item < {high}", ["item", "version"], _WRITE_SECONDS)
+            return [Entry(row["item"], row["version"]) for row in rows]
 
         return listed(read, low, high)
 

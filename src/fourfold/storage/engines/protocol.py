@@ -229,12 +229,12 @@ def is_port(text: str) -> bool:
 
 def number(url: Url, name: str, default: int) -> int:
     """A parameter that counts something."""
-    given = url.parameters.get(name, str(default))
-    if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
+    text = url.parameters.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MOST):
         raise InvalidSetting(
             f"`{name}` of {url.scheme}:// is not a number from 1 to {_MOST}", f"Write {name}={default}"
         )
-    return int(given)
+    return int(text)
 
 
 @lru_cache(maxsize=100)
@@ -261,10 +261,10 @@ OTHER_NODES_REMEDY = (
 def unavailable(shown: str, error: Exception, remedy: str) -> IndexUnavailable:
     """Names what failed in one line; `remedy` is for a failure whose cause is unknown."""
     details = getattr(error, "details", None)  # of gRPC: the text of the error itself is a report of several lines
-    told = str(details() if callable(details) else error)
-    what = told.strip().partition("\n")[0][:200] or type(error).__name__
-    known = (advice for pattern, advice in _REMEDIES if re.search(pattern, str(error), re.IGNORECASE))
-    return IndexUnavailable(f"{shown} does not answer ({what})", next(known, remedy))
+    details_text = str(details() if callable(details) else error)
+    what = details_text.strip().partition("\n")[0][:200] or type(error).__name__
+    remedies = (advice for pattern, advice in _REMEDIES if re.search(pattern, str(error), re.IGNORECASE))
+    return IndexUnavailable(f"{shown} does not answer ({what})", next(remedies, remedy))
 
 
 # ---------------------------------------------------------------- messages and pages
@@ -300,26 +300,26 @@ def objects_among(entries: Sequence[Entry], read: Callable[[Sequence[int]], list
 
     `read`: a page of the objects of some items, whatever their version, each with its entry.
     """
-    found: list[T] = []
+    objects: list[T] = []
     waiting = list(slices(entries, _ASKED_ENTRIES))
     while waiting:
-        asked = waiting.pop()
-        page = read(sorted({entry.item for entry in asked}))
-        if len(page) >= PAGE_OBJECTS and len(asked) > 1:  # the page may not hold all of them
-            waiting += [asked[: len(asked) // 2], asked[len(asked) // 2 :]]
+        some = waiting.pop()
+        page = read(sorted({entry.item for entry in some}))
+        if len(page) >= PAGE_OBJECTS and len(some) > 1:  # the page may not hold all of them
+            waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
             continue
-        wanted = set(asked)
-        found += [one for entry, one in page if entry in wanted]
-    return found
+        wanted = set(some)
+        objects += [one for entry, one in page if entry in wanted]
+    return objects
 
 
 def listed(read: Callable[[int, int], list[Entry]], low: int, high: int) -> list[Entry]:
     """The entries of items from `low` to below `high`; `read` returns a page of them."""
     low = max(low, 1)
-    found = read(low, high)
-    if len(found) < PAGE_OBJECTS or high <= low + 1:
-        return found
-    middle = max(low + 1, (low + min(high, max(entry.item for entry in found) + 1)) // 2)
+    entries = read(low, high)
+    if len(entries) < PAGE_OBJECTS or high <= low + 1:
+        return entries
+    middle = max(low + 1, (low + min(high, max(entry.item for entry in entries) + 1)) // 2)
     return listed(read, low, middle) + listed(read, middle, high)
 
 
@@ -393,9 +393,9 @@ class Nodes(Generic[C]):
                 break
             try:
                 if node.name not in behind and self._holds(node, collection, cursor, find_end):
-                    found = call(node, ATTEMPT_SECONDS)
+                    answer = call(node, ATTEMPT_SECONDS)
                     self._paused.pop(place, None)
-                    return found
+                    return answer
                 reasons.append(f"{node.name} does not hold the last changes")
             except IndexUnavailable as error:
                 self._paused[place] = (time.monotonic() + _PAUSE_SECONDS, error)
@@ -404,12 +404,12 @@ class Nodes(Generic[C]):
         raise IndexUnavailable("; ".join(dict.fromkeys(reasons)), "Check the nodes of the index")
 
     def _holds(self, node: Node, collection: str, cursor: C, find_end: Callable[[str], C | None]) -> bool:
-        known = self._known.get((node.name, collection))
-        if known is None or known.end < cursor or time.monotonic() > known.since + _TRUSTED_SECONDS:
+        end_known = self._known.get((node.name, collection))
+        if end_known is None or end_known.end < cursor or time.monotonic() > end_known.since + _TRUSTED_SECONDS:
             applied = node.applied(collection, ATTEMPT_SECONDS)
             end = None if applied is None else find_end(applied.mark)
             if end is None:
                 self._known.pop((node.name, collection), None)
                 return False
-            self._known[node.name, collection] = known = _Known(end, time.monotonic())
-        return known.end >= cursor
+            self._known[node.name, collection] = end_known = _Known(end, time.monotonic())
+        return end_known.end >= cursor

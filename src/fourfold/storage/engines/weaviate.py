@@ -136,31 +136,31 @@ class WeaviateNode:
 
     def applied(self, collection: str, seconds: float) -> Applied | None:
         connection = self._search if seconds <= ATTEMPT_SECONDS else self.work
-        found = connection.call(
+        mark = connection.call(
             lambda client: _at(client, collection, ConsistencyLevel.ONE).query.fetch_object_by_id(_uuid(_APPLIED)),
             seconds,
         )
-        return None if found is None else Applied(found.properties["mark"], int(found.properties["version"]))
+        return None if mark is None else Applied(mark.properties["mark"], int(mark.properties["version"]))
 
     def match(
         self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
     ) -> list[int]:
-        asked = _spelled(np.array(list(weights), np.uint32))
+        terms = _spelled(np.array(list(weights), np.uint32))
 
         def search(client: Any) -> Any:
             query = _at(client, collection, ConsistencyLevel.ONE).query
             return query.bm25(
-                asked, query_properties=["words"], limit=limit, filters=_filter(required), return_properties=[]
+                terms, query_properties=["words"], limit=limit, filters=_filter(required), return_properties=[]
             )
 
         return _items(self._search.call(search))
 
     def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
-        asked = np.asarray(vector, np.float32).tolist()
+        query_vector = np.asarray(vector, np.float32).tolist()
 
         def search(client: Any) -> Any:
             query = _at(client, collection, ConsistencyLevel.ONE).query
-            return query.near_vector(asked, limit=limit, filters=_filter(required), return_properties=[])
+            return query.near_vector(query_vector, limit=limit, filters=_filter(required), return_properties=[])
 
         return _items(self._search.call(search))
 
@@ -297,13 +297,13 @@ class WeaviateEngine:
         self._write(insert)
 
     def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
-        found, silent = {_uuid(entry) for entry in entries}, set[str]()
+        uuids, silent = {_uuid(entry) for entry in entries}, set[str]()
         for node in self.nodes if entries else ():
             try:
-                found |= set() if node.name in without else node.objects(collection, entries)
+                uuids |= set() if node.name in without else node.objects(collection, entries)
             except IndexUnavailable:
                 silent.add(node.name)
-        ids = sorted(found)
+        ids = sorted(uuids)
         for part in slices(ids, _NAMED_OBJECTS):
             self._delete(collection, part)
         return silent | self._lacking({*without, *silent}, lambda node: node.count(collection, ids) == 0)

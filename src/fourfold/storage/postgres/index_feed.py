@@ -269,15 +269,15 @@ class Feeder:
 
         A write that seemed to fail may be applied later by a node that hung, or after its feeder was killed.
         """
-        found = self._database.read(lambda db: index_log.find(db, generation))
-        if found is None:
+        stored = self._database.read(lambda db: index_log.find(db, generation))
+        if stored is None:
             return
-        old = self._database.read(lambda db: index_log.superseded(db, ns.id, found.cursor))
-        nodes = [node for node in self.engine.nodes if node.name not in found.behind]
+        old = self._database.read(lambda db: index_log.superseded(db, ns.id, stored.cursor))
+        nodes = [node for node in self.engine.nodes if node.name not in stored.behind]
         for start in range(0, len(old), _SWEPT_ENTRIES):
             part = old[start : start + _SWEPT_ENTRIES]
-            if any(node.held(found.collection, part) for node in nodes):
-                self.engine.remove(found.collection, part, found.behind)
+            if any(node.held(stored.collection, part) for node in nodes):
+                self.engine.remove(stored.collection, part, stored.behind)
         self._sweep_at.pop(generation, None)
 
     # ------------------------------------------------------------ generations
@@ -326,11 +326,11 @@ class Feeder:
 
     def _replace_unfit(self, ns: Namespace) -> None:
         """Begins a new generation if no existing one can become or stay correct."""
-        known = [each for each in self._generations(ns) if each.state != "retired"]
-        generations = [each for each in known if self._names(each)]
+        present = [each for each in self._generations(ns) if each.state != "retired"]
+        generations = [each for each in present if self._names(each)]
         self._looked[ns.name] = time.monotonic()
-        if known and not generations:
-            raise IndexUnavailable(named_otherwise(known[-1].engine, self.engine.shown), OTHER_NODES_REMEDY)
+        if present and not generations:
+            raise IndexUnavailable(named_otherwise(present[-1].engine, self.engine.shown), OTHER_NODES_REMEDY)
         wrong = [each for each in generations if not _fits(ns, each) or not self._is_ours(each)]
         if not wrong:
             return
@@ -369,10 +369,10 @@ class Feeder:
         """Feeds batch after batch; whether it came to the end of the log in time."""
         while time.monotonic() < until:
             ns = self._found(namespace)
-            known = {each.id: each for each in self._generations(ns)}
-            if generation.id not in known:
+            generations = {each.id: each for each in self._generations(ns)}
+            if generation.id not in generations:
                 return False
-            settled = self._replicas.settled(self._with_space(ns, known[generation.id]))
+            settled = self._replicas.settled(self._with_space(ns, generations[generation.id]))
             if settled is None:
                 return False
             fed = self._feed_batch(ns, settled)
@@ -453,9 +453,9 @@ class Feeder:
             if not page:
                 return None
             logged = index_log.versions(db, {item for _, item in page}, after)
-            last = {item: known[-1] for item, known in logged.items()}
+            last = {item: changes[-1] for item, changes in logged.items()}
             documents = read_documents(db, namespaces.find(db, ns.name), last, generation.fingerprint)
-        old = [Entry(item, version) for item, known in logged.items() for version in known[:-1]]
+        old = [Entry(item, version) for item, changes in logged.items() for version in changes[:-1]]
         return _Batch(Cursor(*page[-1]), documents, old)
 
     def _begun(self, ns: Namespace, generation: Generation, end: Cursor) -> str:
@@ -507,14 +507,14 @@ def read_documents(
         "LEFT JOIN texts ON texts.item = id WHERE items.ns = ? AND id = ANY(?::bigint[]) ORDER BY id"
     )
     wanted = fingerprint is not None and fingerprint == ns.fingerprint
-    found: list[Document] = []
+    documents: list[Document] = []
     for item, hashed, sent, kind, language, tags in db.rows(sql, ns.id, array(versions)):
         hashes = np.frombuffer(hashed or b"", np.uint32)
         length = (len(hashes) + bm25.BASE_LENGTH) / (ns.average_length + bm25.BASE_LENGTH)
         made = list(vectors.matrix(sent, ns.dimension or 0)) if wanted and sent is not None else []
         facts = item_facts(kind, language, tags or ())
-        found.append(Document(Entry(item, versions[item]), hashes, length, made, facts))
-    return found
+        documents.append(Document(Entry(item, versions[item]), hashes, length, made, facts))
+    return documents
 
 
 _WINDOW_ITEMS = 2_000
@@ -540,35 +540,35 @@ def index_problems(database: Database, engine: Engine, grace_seconds: float) -> 
         if not ns.logged:
             continue
         try:
-            found = index_drift(database, engine, ns.name, grace_seconds)
+            drifts = index_drift(database, engine, ns.name, grace_seconds)
         except IndexUnavailable as error:
             yield f"namespace {ns.name}: the index cannot be compared ({error.message})"
             continue
         active = ns.generation
         if active is not None and not names_same_nodes(active.engine, engine.shown):
             yield f"namespace {ns.name}: {named_otherwise(active.engine, engine.shown)}. {OTHER_NODES_REMEDY}"
-        for (node, kind), count in sorted(Counter((each.node, each.kind) for each in found).items()):
-            some = [each.entry.item for each in found if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
-            told = _TOLD[kind].format(count)
-            yield f"namespace {ns.name}: the index on {node} {told} ({', '.join(map(str, some))})"
+        for (node, kind), count in sorted(Counter((each.node, each.kind) for each in drifts).items()):
+            some = [each.entry.item for each in drifts if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
+            problem = _TOLD[kind].format(count)
+            yield f"namespace {ns.name}: the index on {node} {problem} ({', '.join(map(str, some))})"
 
 
 def index_drift(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> list[Drift]:
     """Differences that remain after the grace time."""
-    found = {
+    drifts = {
         each
         for low, high in _windows(database, namespace)
         for each in _compared(database, engine, namespace, low, high)
     }
-    if not found:
+    if not drifts:
         return []
     time.sleep(grace_seconds)
     again = {
         each
-        for item in {each.entry.item for each in found}
+        for item in {each.entry.item for each in drifts}
         for each in _compared(database, engine, namespace, item, item + 1)
     }
-    return sorted(found & again)
+    return sorted(drifts & again)
 
 
 def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
@@ -594,20 +594,20 @@ def _compared(database: Database, engine: Engine, namespace: str, low: int, high
         cursor = min(cursor, behind.get(node.name, cursor))
         for item in existing - versions.keys():
             yield Drift(node.name, "unlogged", Entry(item, 0))
-        for item, known in versions.items():
-            last = Entry(item, known[-1])
+        for item, changes in versions.items():
+            last = Entry(item, changes[-1])
             if (
                 item in existing
-                and Cursor(known[-1], item) <= cursor
+                and Cursor(changes[-1], item) <= cursor
                 and held[last] < engine.objects(vectors.get(item, 0))
             ):
                 yield Drift(node.name, "missing", last)
         for entry in held:
-            known = versions.get(entry.item, [])
-            is_behind = bool(known) and Cursor(known[-1], entry.item) > cursor
+            changes = versions.get(entry.item, [])
+            is_behind = bool(changes) and Cursor(changes[-1], entry.item) > cursor
             if entry.item not in existing and not is_behind:
                 yield Drift(node.name, "resurrected", entry)
-            elif entry.item in existing and not _may_hold(entry, known, cursor):
+            elif entry.item in existing and not _may_hold(entry, changes, cursor):
                 yield Drift(node.name, "stale", entry)
 
 
@@ -641,9 +641,9 @@ def _has_vectors(ns: namespaces.Namespace) -> bool:
 
 def mend_index(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:
     """Removes surplus objects; returns what was done, and the items that have to be logged again."""
-    found = index_drift(database, engine, namespace, grace_seconds)
-    wrong = sorted({each.entry for each in found if each.kind in ("stale", "resurrected")})
-    lacking = {each.entry.item for each in found if each.kind in ("missing", "unlogged")}
+    drifts = index_drift(database, engine, namespace, grace_seconds)
+    wrong = sorted({each.entry for each in drifts if each.kind in ("stale", "resurrected")})
+    lacking = {each.entry.item for each in drifts if each.kind in ("missing", "unlogged")}
     active = database.read(lambda db: namespaces.find(db, namespace)).generation
     done: list[str] = []
     if wrong and active is not None:

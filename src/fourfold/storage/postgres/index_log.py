@@ -146,14 +146,14 @@ def every(db: Connection, ns: int) -> list[Generation]:
 
 
 def find(db: Connection, generation: int) -> Generation | None:
-    found = db.rows(f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = ?", generation)  # noqa: S608  (constants)
-    return Generation(*found[0]) if found else None
+    rows = db.rows(f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = ?", generation)  # noqa: S608  (constants)
+    return Generation(*rows[0]) if rows else None
 
 
 def cursor(db: Connection, generation: int) -> Cursor:
     """The present cursor; the beginning of the log if the generation does not exist."""
-    found = db.rows("SELECT change, item FROM index_generations WHERE id = ?", generation)
-    return Cursor(*found[0]) if found else Cursor(0, 0)
+    rows = db.rows("SELECT change, item FROM index_generations WHERE id = ?", generation)
+    return Cursor(*rows[0]) if rows else Cursor(0, 0)
 
 
 def fill(db: Connection, ns: int, after: int, limit: int) -> int | None:
@@ -242,8 +242,8 @@ def _insert_mark(db: Connection, generation: int, mark: str, end: Cursor) -> Non
 def mark_end(db: Connection, generation: int, mark: str) -> Cursor | None:
     """The end of the batch of a mark; None if this database never began it."""
     sql = "SELECT change, item FROM index_marks WHERE generation = ? AND mark = ?"
-    found = db.rows(sql, generation, mark)
-    return Cursor(*found[0]) if found else None
+    rows = db.rows(sql, generation, mark)
+    return Cursor(*rows[0]) if rows else None
 
 
 def first_mark(db: Connection, generation: int) -> str:
@@ -311,10 +311,10 @@ def versions(db: Connection, items: Collection[int], cursor: Cursor) -> dict[int
         "WHERE item = asked AND change >= coalesce((SELECT max(change) FROM index_log "
         "WHERE item = asked AND (change, item) <= (?, ?)), 0)) AS logged ORDER BY asked, change"
     )
-    found: dict[int, list[int]] = {}
+    versions_of: dict[int, list[int]] = {}
     for item, change in db.rows(sql, array(items), *cursor):
-        found.setdefault(item, []).append(change)
-    return found
+        versions_of.setdefault(item, []).append(change)
+    return versions_of
 
 
 def superseded(db: Connection, ns: int, cursor: Cursor) -> list[Entry]:
@@ -361,8 +361,8 @@ def _needed_from(db: Connection, ns: int) -> Cursor:
         "SELECT m.change, m.item FROM index_marks m JOIN index_generations g ON g.id = generation "
         "WHERE ns = ? AND state <> 'retired' ORDER BY 1, 2 LIMIT 1"
     )
-    found = db.rows(sql, ns, ns)
-    return Cursor(*found[0]) if found else Cursor(0, 0)
+    rows = db.rows(sql, ns, ns)
+    return Cursor(*rows[0]) if rows else Cursor(0, 0)
 
 
 # ---------------------------------------------------------------- searching
@@ -416,11 +416,11 @@ class Candidates:
         generation, most = self._at.ns.generation, self._at.tuning.tail_items
         if generation is None:
             return None
-        found = newer(self._at.db, self._at.ns.id, generation.cursor, most + 1)
-        if len(found) > most:
+        changes = newer(self._at.db, self._at.ns.id, generation.cursor, most + 1)
+        if len(changes) > most:
             self.note = f"the index at {self._shown} is more than {most:,} changes behind"
             return None
-        return sorted({item for _, item in found})
+        return sorted({item for _, item in changes})
 
     @property
     def _shown(self) -> str:

@@ -76,12 +76,12 @@ class SavedVersions:
 
     def keep(self, item: Item, now: datetime, *, linked: bool) -> None:
         """Stores an item as it is before a change. Of its versions, the latest VERSIONS stay."""
-        known = self.of_items([item.id])
-        own = [version for version in known if not version.merged]
+        earlier = self.of_items([item.id])
+        own = [version for version in earlier if not version.merged]
         since = moment(own[0].until) if own else item.created_at
         record = _record(replace(item, valid_from=since), linked=linked)
         (id,) = new_ids(self._db, self._ns, "items", 1)
-        self.add([Version(id, item.id, _after(known, now), merged=False, record=record)])
+        self.add([Version(id, item.id, _after(earlier, now), merged=False, record=record)])
         self.remove([version.id for version in own[VERSIONS - 1 :]])
 
     def forget(self, ids: Sequence[int]) -> int:
@@ -114,16 +114,16 @@ def _version(row: tuple[Any, ...]) -> Version:
 
 def merge(tx: Tx, kept: int, others: Sequence[int], now: datetime) -> Item:
     """Leaves one of several items, with the tags and sources of all; the others can be restored."""
-    found = _items(tx, [kept, *others])
+    items = _items(tx, [kept, *others])
     for id in (kept, *others):
-        if id not in found:
+        if id not in items:
             raise NotFound(f"no item {id}", "fourfold list shows what is stored")
-    _check_mergeable(tx, found[kept], [found[id] for id in others])
+    _check_mergeable(tx, items[kept], [items[id] for id in others])
     saved = tx.items.saved
     until = _after(saved.of_items([kept, *others]), now)
-    saved.keep(found[kept], moment(until), linked=_is_linked(tx, kept))
-    saved.add([_merged(tx, found[id], kept, until) for id in others])
-    tx.items.rewrite(kept, _united(found[kept], [found[id] for id in others]), now)
+    saved.keep(items[kept], moment(until), linked=_is_linked(tx, kept))
+    saved.add([_merged(tx, items[id], kept, until) for id in others])
+    tx.items.rewrite(kept, _united(items[kept], [items[id] for id in others]), now)
     tx.items.remove(others)
     return _items(tx, [kept])[kept]
 
@@ -131,12 +131,12 @@ def merge(tx: Tx, kept: int, others: Sequence[int], now: datetime) -> Item:
 def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
     """Makes versions the present state of their items, and merged items items again; returns these items."""
     saved = tx.items.saved
-    found = {version.id: version for version in saved.of_ids(ids)}
+    versions = {version.id: version for version in saved.of_ids(ids)}
     restored: list[int] = []
     for id in ids:
-        if id not in found:
+        if id not in versions:
             raise NotFound(f"no version {id}", "fourfold history ID shows the versions of an item")
-        version = found[id]
+        version = versions[id]
         old = records.new_item(version.record)
         new = replace(old, source_ids=tuple(tx.items.known_raw(old.source_ids)))
         if version.merged:
@@ -192,8 +192,8 @@ def latest_first(items: Iterable[Item]) -> list[Item]:
 
 
 def as_item(version: Version, namespace: str) -> Item:
-    known = records.as_item({**version.record, "id": version.id, "namespace": namespace})
-    return replace(known, superseded_at=moment(version.until), version_of=version.item)
+    item = records.as_item({**version.record, "id": version.id, "namespace": namespace})
+    return replace(item, superseded_at=moment(version.until), version_of=version.item)
 
 
 def _after(known: Sequence[Version], now: datetime) -> int:
@@ -210,8 +210,8 @@ def _record(item: Item, *, linked: bool, vector: Vector | None = None) -> Record
 def _merged(tx: Tx, item: Item, kept: int, until: int) -> Version:
     """With its vector, if callers give the vectors of the namespace and no embedder makes them."""
     vector = tx.items.stored_vectors([item.id]).get(item.id) if _given_dimension(tx.ns.space) else None
-    given = None if isinstance(vector, Windows) else vector
-    record = _record(item, linked=_is_linked(tx, item.id), vector=given)
+    single = None if isinstance(vector, Windows) else vector
+    record = _record(item, linked=_is_linked(tx, item.id), vector=single)
     return Version(item.id, kept, until, merged=True, record=record)
 
 
