@@ -113,8 +113,8 @@ class VectorSearch:
 
     def _nearest(self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]) -> Ranking:
         ns = self._at.ns
-        found = self._of_index(vector, limit, filters, begun) or [self._proposed(vector, limit, filters)]
-        hits = _best([scored(each, ns.dimension or 0, vector) for each in found])[:limit]
+        parts = self._of_index(vector, limit, filters, begun) or [self._proposed(vector, limit, filters)]
+        hits = _best([scored(each, ns.dimension or 0, vector) for each in parts])[:limit]
         note = self._at.candidates.note
         sample = self._at.caches.samples.get(ns.id, ns.vector_changes, "", self._sample)
         return Ranking(hits, sample.background(vector), ns.size.pending, () if note is None else (note,))
@@ -131,9 +131,9 @@ class VectorSearch:
             return None
         newer = self._read(_among(at.ns, vector, at.candidates.tail or (), limit, condition))
         while proposed is not None:
-            found = self._read(_of_items(at.ns, proposed, condition))
-            if _items_in(found) >= limit or len(proposed) < count:
-                return [found, newer]
+            rows = self._read(_of_items(at.ns, proposed, condition))
+            if _items_in(rows) >= limit or len(proposed) < count:
+                return [rows, newer]
             if count >= MOST_CANDIDATES:
                 return None  # few items pass the filter: its condition finds them sooner
             count = min(count * 4, MOST_CANDIDATES)
@@ -148,11 +148,11 @@ class VectorSearch:
         if not at.ns.windows:
             return self._nearest_rows(vector, limit, filters)
         count = limit * at.ns.vectors_per_item
-        found = self._nearest_rows(vector, count, filters)
-        while _items_in(found) < limit and len(found.first) >= count:
+        nearest = self._nearest_rows(vector, count, filters)
+        while _items_in(nearest) < limit and len(nearest.first) >= count:
             count *= _MORE_ROWS
-            found = self._nearest_rows(vector, count, filters)
-        return self._read(_of_items(at.ns, np.unique(found.first).tolist()))
+            nearest = self._nearest_rows(vector, count, filters)
+        return self._read(_of_items(at.ns, np.unique(nearest.first).tolist()))
 
     def _nearest_rows(self, vector: Vector, limit: int, filters: Filters) -> Packed:
         at = self._at
@@ -161,10 +161,10 @@ class VectorSearch:
         condition, narrow = at.narrowed(filters)
         if narrow is not None:
             return self._read(_among(at.ns, vector, narrow, limit))
-        found = self._read(proposal(at.ns, vector, limit, at.tuning, condition))
-        if len(found.first) < limit:  # the index gave up before enough rows passed
-            found = self._read(_of_items(at.ns, at.rows.ids(filters)))
-        return found
+        rows = self._read(proposal(at.ns, vector, limit, at.tuning, condition))
+        if len(rows.first) < limit:  # the index gave up before enough rows passed
+            rows = self._read(_of_items(at.ns, at.rows.ids(filters)))
+        return rows
 
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
         space = self._at.ns.space
@@ -176,8 +176,8 @@ class VectorSearch:
     def _sample(self) -> Sample:
         ns = self._at.ns
         sql = "SELECT item, v FROM vectors WHERE ns = ? AND sample < ?"
-        found = self._read(_sent((sql, ns.id, sample_bound(ns.vectors))))
-        return Sample(matrix(found.content, ns.dimension or 0))
+        sample = self._read(_sent((sql, ns.id, sample_bound(ns.vectors))))
+        return Sample(matrix(sample.content, ns.dimension or 0))
 
     def _read(self, statement: Statement) -> Packed:
         return Packed.read(self._at.db.rows(*statement)[0])
@@ -316,12 +316,12 @@ _BODY = "CASE WHEN text = '' THEN title ELSE text END"
 
 def stored(db: Connection, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
     """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
-    found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
+    rows_of: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
     sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(?::bigint[]) ORDER BY item, part"
     for item, *row in db.rows(sql, list(items)):
-        found.setdefault(item, []).append((row[0], row[1], row[2]))
+        rows_of.setdefault(item, []).append((row[0], row[1], row[2]))
     made: dict[int, Vector | Windows] = {}
-    for item, windows in found.items():
+    for item, windows in rows_of.items():
         vectors = matrix(b"".join(sent for sent, _, _ in windows), dimension or 0)
         spans = tuple((start, end) for _, start, end in windows if start is not None and end is not None)
         made[item] = Windows(vectors, spans) if spans else vectors[0]

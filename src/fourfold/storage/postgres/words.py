@@ -225,8 +225,8 @@ class KeywordSearch:
             return Ranking(notes=query.notes)
         condition, narrow = (_ANYTHING, None) if unfiltered else self._at.narrowed(filters)
         if narrow is not None:
-            found = Packed.read(self._at.db.rows(*of_items(self._at.ns, narrow))[0])
-            scored = score(self._at.ns, query, found)
+            packed = Packed.read(self._at.db.rows(*of_items(self._at.ns, narrow))[0])
+            scored = score(self._at.ns, query, packed)
         elif indexed and (engine := self._of_index(query, limit, filters, condition)) is not None:
             scored = engine
         elif self._at.ns.parts:
@@ -234,9 +234,9 @@ class KeywordSearch:
         else:
             scored = self._of_rarest(query, limit, condition)
         order = bindings.order(scored.ids, scored.scores)[:limit]
-        found = scored.ranking(query, order[scored.scores[order] > 0])
+        ranking = scored.ranking(query, order[scored.scores[order] > 0])
         note = self._at.candidates.note
-        return found if note is None else replace(found, notes=(*found.notes, note))
+        return ranking if note is None else replace(ranking, notes=(*ranking.notes, note))
 
     def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
         return [hit.id for hit in self.match(" ".join(words), limit, filters).hits]
@@ -244,8 +244,8 @@ class KeywordSearch:
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         """BM25 and coverage of these items; zeros where no word matches."""
         query, _ = self._query(text, None)
-        found = Packed.read(self._at.db.rows(*of_items(self._at.ns, ids))[0])
-        return score(self._at.ns, query, found).ranking(query)
+        packed = Packed.read(self._at.db.rows(*of_items(self._at.ns, ids))[0])
+        return score(self._at.ns, query, packed).ranking(query)
 
     def query(self, text: str) -> KeywordQuery:
         return self._query(text, None)[0]
@@ -292,8 +292,8 @@ class KeywordSearch:
         at, scored = self._at, NOTHING
         for words, left in stages(query, at.ns.items, at.tuning.first_stage_uses):
             statement = proposal(at.ns, words, condition, MOST_ROWS - len(scored.ids))
-            found = Packed.read(at.db.rows(*statement)[0])
-            scored = joined(scored, score(at.ns, query, found))
+            packed = Packed.read(at.db.rows(*statement)[0])
+            scored = joined(scored, score(at.ns, query, packed))
             if kth(scored.scores, limit) > left or len(scored.ids) >= MOST_ROWS:
                 break
         return scored
@@ -338,8 +338,8 @@ class Preparation:
 
     def questions(self) -> list[Statement]:
         sql = "SELECT term, items::bigint, NULL::bytea FROM terms WHERE ns = ? AND term = ANY(?)"
-        asked = dict.fromkeys([*self._missing, *self._markers])
-        return [(sql, self._ns.id, sendable(asked)), *self._lexicon.questions(self._ns.id)]
+        terms = dict.fromkeys([*self._missing, *self._markers])
+        return [(sql, self._ns.id, sendable(terms)), *self._lexicon.questions(self._ns.id)]
 
     def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
         self._known.update(dict.fromkeys(self._missing, 0))
@@ -358,14 +358,14 @@ def stages(query: KeywordQuery, items: int, first_uses: int) -> list[tuple[list[
     """The words by rarity, in stages that grow; with each, the most that a row without any word so far can score."""
     order = sorted(query.words, key=lambda word: (word.share, -word.idf))
     worth = [max(word.values) * (bm25.K1 + 1) for word in order]
-    found: list[tuple[list[Word], float]] = []
+    passes: list[tuple[list[Word], float]] = []
     start, uses, bound = 0, 0.0, first_uses
     for end, word in enumerate(order, 1):
         uses += word.share * items
         if uses >= bound or end == len(order):
-            found.append((order[start:end], sum(worth[end:])))
+            passes.append((order[start:end], sum(worth[end:])))
             start, uses, bound = end, 0.0, bound * 4
-    return found
+    return passes
 
 
 # ---------------------------------------------------------------- rows with their terms
@@ -428,8 +428,8 @@ def _best_posted(
     count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
     while True:
         ids, least = proposed.best(count)
-        found = Packed.read(at.db.rows(*of_items(at.ns, ids, condition))[0])
-        scored = joined(fresh, score(at.ns, query, found))
+        packed = Packed.read(at.db.rows(*of_items(at.ns, ids, condition))[0])
+        scored = joined(fresh, score(at.ns, query, packed))
         if kth(scored.scores, limit) >= least:
             return scored
         count *= 4

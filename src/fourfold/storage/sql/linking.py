@@ -185,7 +185,7 @@ class Linker:
         if len(fresh) > AT_ONCE:
             rows.postpone(fresh)
             return
-        found = {item.id: item for item in rows.texts(rows.pointing(fresh))} if fresh else {}
+        mentioning = {item.id: item for item in rows.texts(rows.pointing(fresh))} if fresh else {}
         for name in fresh:
             if is_selective(name):
                 older = rows.may_mention(name)
@@ -193,8 +193,8 @@ class Linker:
                     rows.postpone([name])
                 else:
                     finder = NameFinder([name])
-                    found |= {item.id: item for item in rows.texts(older) if finder.find(item.text)}
-        self._mention(rows, list(found.values()))
+                    mentioning |= {item.id: item for item in rows.texts(older) if finder.find(item.text)}
+        self._mention(rows, list(mentioning.values()))
 
     def renamed(self, rows: LinkRows, fresh: Iterable[str] = (), gone: Gone = NOTHING_GONE) -> None:
         """Records names that this transaction added or removed."""
@@ -295,9 +295,9 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
     names, pointing = set[str](), set[int]()
     for some in _pages(nodes):
         with reading() as rows:
-            found = rows.names_of(some)
-            names.update(found)
-            pointing.update(rows.pointing(found))
+            of_page = rows.names_of(some)
+            names.update(of_page)
+            pointing.update(rows.pointing(of_page))
     if not nodes:
         return
     few = len(names) * PER_LOOKUP <= stored
@@ -327,14 +327,14 @@ def _link_again(linker: Linker, items: Sequence[int], reading: Opened, writing: 
 
 def _proposed(names: Collection[str], may_mention: Callable[[str], Sequence[int] | None]) -> list[int] | None:
     """Items that may contain one of these names; None if that is unknown now."""
-    found: set[int] = set()
+    items: set[int] = set()
     for name in paced(names):
         if is_selective(name):
             older = may_mention(name)
             if older is None:
                 return None
-            found.update(older)
-    return sorted(found)
+            items.update(older)
+    return sorted(items)
 
 
 def _all_items(reading: Opened) -> Iterator[Sequence[int]]:
