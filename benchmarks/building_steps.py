@@ -78,8 +78,8 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     from fourfold.storage.sql.rows import Row
     from fourfold.storage.sqlite import namespaces
     from fourfold.storage.sqlite.database import Tuning
+    from fourfold.storage.sqlite.namespaces import SqliteItems
     from fourfold.storage.sqlite.store import SqliteStore
-    from fourfold.storage.sqlite.transaction import SqliteItems
     from fourfold.text import language
 
     steps: Steps = {"once: imports": time.process_time() - begin}

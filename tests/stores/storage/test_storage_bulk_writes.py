@@ -18,10 +18,10 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sql.items import ItemTable
+from fourfold.storage.sql.transaction import ItemTable
 from fourfold.storage.sqlite import indexes
+from fourfold.storage.sqlite.namespaces import SqliteItems
 from fourfold.storage.sqlite.publishing import Publisher
-from fourfold.storage.sqlite.transaction import SqliteItems
 
 MANY = 300
 

@@ -13,7 +13,7 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Connection, Database
-from fourfold.storage.sqlite.transaction import SqliteLinkRows
+from fourfold.storage.sqlite.namespaces import SqliteLinkRows
 
 OLDER_ITEMS = 1200
 NAMES = linking.AT_ONCE + 8

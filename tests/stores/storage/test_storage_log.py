@@ -16,8 +16,7 @@ from fourfold.index import publish
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Database, Tuning
-from fourfold.storage.sqlite.namespaces import read_namespace
-from fourfold.storage.sqlite.transaction import SqliteLinkRows
+from fourfold.storage.sqlite.namespaces import SqliteLinkRows, read_namespace
 
 KILOBYTE = 1000
 LIMIT = 500 * KILOBYTE

@@ -14,8 +14,7 @@ from fourfold.model import Json
 from fourfold.storage.postgres import namespaces, postings, schema, vectors
 from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.index_feed import index_problems, index_status, mend_index
-from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.transaction import PostgresLinkRows
+from fourfold.storage.postgres.namespaces import Namespace, PostgresLinkRows
 from fourfold.storage.postgres.words import GERMAN, Text, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
 from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
@@ -167,13 +166,20 @@ class PostgresMaintenance:
                     feeder.feed(namespace, everything=everything)
                 if not self._has_index(namespace):
                     if not amid_writes:  # adding 1,000 vectors to an index takes seconds, for which all writers wait
-                        vectors.index(database, namespace, tuning)
-                    postings.build(database, namespace, tuning, everything=everything)
+                        self._index_vectors(namespace)
+                    read = partial(namespaces.find, namespace=namespace)
+                    postings.build(database, read, tuning, everything=everything)
             return mine
 
     def _has_index(self, namespace: str) -> bool:
         """Whether a distributed index answers, so that PostgreSQL needs none of its own."""
         return self._store.database.read(lambda db: namespaces.find(db, namespace).generation) is not None
+
+    def _index_vectors(self, namespace: str) -> None:
+        with self._store.database.long_work() as db:
+            ns = namespaces.find(db, namespace)
+            if vectors.lacks_index(db, ns, self._store.tuning):
+                vectors.build_index(db, ns)
 
     def _is_due(self, namespace: str, *, everything: bool, amid_writes: bool) -> bool:
         with self._store.snapshot(namespace) as at:

@@ -9,7 +9,7 @@ scored from the present rows. New parts absorb smaller ones, so that there are f
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,10 +19,8 @@ from psycopg.errors import UniqueViolation
 
 from fourfold.errors import StoreBusy
 from fourfold.index.rows import term_hash
-from fourfold.storage.postgres import namespaces
 from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
 from fourfold.storage.postgres.database import LONG_SECONDS, Database, Tuning
-from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery, Word
 
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
 
     from fourfold.index.rows import Floats, Ints
     from fourfold.index.rows import Terms as Numbers
+    from fourfold.storage.postgres.namespaces import Namespace
 
     Bytes = NDArray[np.uint8]
     Pairs = NDArray[np.uint64]
@@ -191,13 +190,16 @@ def is_due(db: Connection, ns: Namespace, tuning: Tuning, *, everything: bool) -
     return db.value(sql, ns.id, end(ns), least) >= least
 
 
-def build(database: Database, namespace: str, tuning: Tuning, *, everything: bool) -> None:
-    """Builds parts until none is due; readers and writers continue, and their writes are newer than the new part."""
+def build(database: Database, read: Callable[[Connection], Namespace], tuning: Tuning, *, everything: bool) -> None:
+    """Builds parts until none is due; readers and writers continue, and their writes are newer than the new part.
+
+    `read`: the row of the namespace.
+    """
     is_over = False
     while not is_over:
         with database.write() as db:
             db.wait_seconds = LONG_SECONDS
-            ns = namespaces.find(db, namespace)
+            ns = read(db)
             is_over = not is_due(db, ns, tuning, everything=everything)
             if not is_over:
                 _build_part(db, ns)

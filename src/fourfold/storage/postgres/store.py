@@ -24,8 +24,8 @@ from fourfold.storage.postgres.index_feed import Feeder
 from fourfold.storage.postgres.index_log import Candidates, Index
 from fourfold.storage.postgres.links import PostgresGraph, TagUses
 from fourfold.storage.postgres.maintenance import PostgresMaintenance, is_analysed_otherwise, store_status
+from fourfold.storage.postgres.namespaces import PostgresTransaction
 from fourfold.storage.postgres.postings import Part, Shelf
-from fourfold.storage.postgres.transaction import PostgresTransaction
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.sql.dialect import Condition

@@ -19,14 +19,13 @@ from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
 from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.index_log import MOST_CANDIDATES
-from fourfold.storage.postgres.namespaces import Namespace, find
 from fourfold.storage.sql.dialect import Condition, possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.model import Vector
-    from fourfold.storage.postgres.database import Database
+    from fourfold.storage.postgres.namespaces import Namespace
     from fourfold.storage.postgres.store import PostgresSnapshot
 
     Matrix = NDArray[np.float32]
@@ -283,19 +282,15 @@ def lacks_index(db: Connection, ns: Namespace, tuning: Tuning) -> bool:
     return db.value(sql, index_name(ns)) is None
 
 
-def index(database: Database, namespace: str, tuning: Tuning) -> None:
+def build_index(db: Connection, ns: Namespace) -> None:
     """Gives a namespace the index that it lacks. Runs outside of a transaction: nothing waits for it."""
-    with database.long_work() as db:
-        ns = find(db, namespace)
-        if not lacks_index(db, ns, tuning):
-            return
-        while not db.value("SELECT pg_try_advisory_lock(?)", _BUILDING):
-            time.sleep(_RETRY_SECONDS)  # without waiting inside a statement: the other process waits for these to end
-        try:
-            _build_index(db, ns)
-        finally:
-            if not db.closed:
-                db.run("SELECT pg_advisory_unlock(?)", _BUILDING)
+    while not db.value("SELECT pg_try_advisory_lock(?)", _BUILDING):
+        time.sleep(_RETRY_SECONDS)  # without waiting inside a statement: the other process waits for these to end
+    try:
+        _build_index(db, ns)
+    finally:
+        if not db.closed:
+            db.run("SELECT pg_advisory_unlock(?)", _BUILDING)
 
 
 def _build_index(db: Connection, ns: Namespace) -> None:

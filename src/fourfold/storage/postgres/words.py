@@ -23,7 +23,6 @@ from fourfold.retrieval import Ranking
 from fourfold.storage.postgres import postings
 from fourfold.storage.postgres.connection import Answer, Connection, Packed, Statement, array, packed, together
 from fourfold.storage.postgres.index_log import MOST_CANDIDATES
-from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.sql.dialect import Condition, possible, sendable
 from fourfold.text import bm25
 from fourfold.text.analysis import MARKERS, analyse_item, code_share
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.index.rows import Floats
+    from fourfold.storage.postgres.namespaces import Namespace
     from fourfold.storage.postgres.store import PostgresSnapshot
 
 

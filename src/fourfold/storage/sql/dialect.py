@@ -12,15 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
 from fourfold.model import Json
 from fourfold.scheduling import paced
-
-if TYPE_CHECKING:
-    pass
 
 Condition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its bindings."""

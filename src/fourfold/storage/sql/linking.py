@@ -73,14 +73,6 @@ class LinkRows(ABC):
         sql = "SELECT count(*) FROM (SELECT 1 FROM names WHERE ns = ? LIMIT ?) AS some_"
         return self.db.value(sql, self.ns.id, count + 1) > count
 
-    def ensure_nodes(self, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-        """The nodes of these names with LABEL, created where missing; and the new names."""
-        nodes, fresh = graph.ensure_nodes(self.db, self.ns.id, [(name, LABEL) for name in names], made=False)
-        return {name: node for (name, _), node in nodes.items()}, fresh
-
-    def nodes_named(self, names: Collection[str]) -> dict[str, list[int]]:
-        return graph.named_nodes(self.db, self.ns.id, names)
-
     def names_of(self, nodes: Sequence[int]) -> list[str]:
         return self.db.column(f"SELECT folded FROM names WHERE node {self.db.any_id}", self.db.ids(nodes))  # noqa: S608  (constants)
 
@@ -98,10 +90,6 @@ class LinkRows(ABC):
     def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
         self.db.delete("node_items", ("node", "item"), pairs)
         self.ns.relinked.update(item for _, item in pairs)
-
-    def prune(self, nodes: Collection[int]) -> Gone:
-        """Removes those nodes that only existed because of a removed title."""
-        return graph.prune(self.db, self.ns.id, nodes)
 
     # ------------------------------------------------------------ mentions
 
@@ -176,7 +164,7 @@ class Linker:
     def link(self, rows: LinkRows, changed: Sequence[Linked]) -> None:
         """Updates nodes and mentions of changed items, and points older items to the new nodes."""
         fresh, stale = _own_nodes(rows, changed)
-        self.renamed(rows, fresh, rows.prune(stale))
+        self.renamed(rows, fresh, graph.prune(rows.db, rows.ns.id, stale))
         self._mention(rows, changed, pointers=True)
         self.announce(rows, fresh)
 
@@ -223,7 +211,7 @@ class Linker:
             if pointers:
                 rows.set_pointers(pointed, stored)
             named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced(part)}
-            nodes = rows.nodes_named({name for names in named.values() for name in names})
+            nodes = graph.named_nodes(rows.db, rows.ns.id, {name for names in named.values() for name in names})
             wanted = {(item, node) for item, names in named.items() for name in names for node in nodes.get(name, ())}
             if wanted:
                 wanted -= {(item, node) for node, item in rows.owned([item.id for item in part])}
@@ -261,8 +249,9 @@ class Linker:
 
 def _own_nodes(rows: LinkRows, changed: Sequence[Linked]) -> tuple[list[str], set[int]]:
     """Gives each item the nodes of its own names; returns new names, and nodes that lost an item."""
-    nodes, fresh = rows.ensure_nodes(list(dict.fromkeys(name for item in changed for name in item.names)))
-    owned = {(nodes[name], item.id) for item in changed for name in item.names}
+    names = dict.fromkeys((name, LABEL) for item in changed for name in item.names)
+    nodes, fresh = graph.ensure_nodes(rows.db, rows.ns.id, list(names), made=False)
+    owned = {(nodes[name, LABEL], item.id) for item in changed for name in item.names}
     stored = [item.id for item in changed if not item.is_new]
     known = rows.owned(stored)
     lost = [pair for pair, made in known.items() if not made and pair not in owned]

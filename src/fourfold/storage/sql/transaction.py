@@ -1,21 +1,440 @@
-"""One write to one namespace: rows, links and versions in one transaction of the database."""
+"""One write to one namespace: rows, links and versions in one transaction of the database.
+
+A call is applied to the rows that it touches in memory, then the difference is written.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
+import numpy as np
+
+from fourfold import validation as rules
+from fourfold.embed.base import check_dimension
+from fourfold.embed.windows import Windows
+from fourfold.errors import NotFound
+from fourfold.fields import DETAILS, HISTORY
+from fourfold.index.log_tail import Change, TextRow
+from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.scheduling import paced
-from fourfold.storage.sql.dialect import Db, micros
-from fourfold.storage.sql.graph import GraphWriter
-from fourfold.storage.sql.items import D, ItemTable, N, VectorWriter
+from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment
+from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
+from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.origins import FileWriter, RawWriter
-from fourfold.storage.sql.rows import Row
+from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
+from fourfold.storage.sql.versions import SavedVersions, is_replaced, merge, restore
+from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Place, Record, arranged
 from fourfold.text.entities import own_names
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+D = TypeVar("D", bound=Db)
+N = TypeVar("N", bound=Namespace)
+
+_CHANGEABLE = (
+    "path", "chunk_index", "identity", "linked", "title", "text", "kind", "language", "metadata", "updated_at", "fact",
+    *DETAILS, *HISTORY,
+)  # fmt: skip
+"""Columns that an update writes."""
+_PAGE_VECTORS = 1000
+_TEXT, _VECTOR, _LABELS = Change.TEXT.value, Change.VECTOR.value, Change.LABELS.value
+"""Numbers: flags are slow to combine."""
+
+
+class ItemTable(ABC, Generic[D, N]):
+    """The items of a namespace with their tags, sources, vectors and versions, inside a transaction."""
+
+    more_columns: ClassVar[Mapping[str, str]] = {}
+    """Columns that only this database has, and their placeholders."""
+
+    def __init__(self, tx: SqlTransaction[D, N]) -> None:
+        self.tx = tx
+        self.db = tx.db
+
+    @property
+    def ns(self) -> N:
+        return self.tx.ns
+
+    @property
+    def saved(self) -> SavedVersions:
+        return SavedVersions(self.db, self.ns.id)
+
+    # ------------------------------------------------------------ what differs
+
+    @abstractmethod
+    def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
+        """The vector of each item that has one, or its windows."""
+
+    @abstractmethod
+    def drop_vectors(self, items: Sequence[int]) -> None:
+        """Removes vectors, and takes the items from the queue."""
+
+    @abstractmethod
+    def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None: ...
+
+    @abstractmethod
+    def _insert_tags(self, rows: Sequence[Row]) -> None: ...
+
+    def _more_values(self, row: Row) -> tuple[Any, ...]:
+        """The values of `more_columns`."""
+        return ()
+
+    def _index_texts(self, old: Sequence[TextRow], new: Sequence[TextRow]) -> None:
+        """Keeps an index inside the database, if it has one."""
+
+    def _remove(self, items: Sequence[int]) -> None:
+        self.db.run(f"DELETE FROM items WHERE id {self.db.any_id}", self.db.ids(items))  # noqa: S608  (constants)
+
+    # ------------------------------------------------------------ storing
+
+    def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        return [row.as_item(self.ns.name) for row in paced(self.store(items, now, links=links))]
+
+    def store(self, new: Sequence[NewItem], now: datetime, *, links: bool) -> list[Row]:
+        """Stores checked items; returns the row of each.
+
+        New items get their ids first. Versions are kept of what was there before the call, not of states within it.
+        """
+        if not new:
+            return []
+        self.tx.stored()
+        self._check_sources(new)
+        names = [name_of(item) for item in paced(new)]
+        rows = {name_of(row): row for row in reversed(self._stored(names))}  # of items with one text, the oldest counts
+        stored = {row.id for row in rows.values()}
+        replaced: list[tuple[Item, bool]] = []
+        named: list[Row] = []
+        for name, item in zip(names, paced(new), strict=True):
+            row = rows.get(name)
+            if row is None:
+                row = rows[name] = new_row(item, item.created_at or now, links=links)
+                row.digest = name if isinstance(name, bytes) else None
+            elif isinstance(name, bytes):
+                row.unite(item)
+            else:
+                if row.id in stored:
+                    stored.remove(row.id)
+                    replaced += self._replaced(row, item, now)
+                row.replace(item, now, links=links)
+            if item.vector is not None:
+                row.vector, row.touched = np.asarray(item.vector, np.float32), True
+                self._fix_space(len(item.vector))
+            named.append(row)
+        written = list(rows.values())
+        self.write(written)
+        for old, linked in replaced:
+            self.saved.keep(old, now, linked=linked)
+        self._settle(written)
+        self.tx.link(written)
+        self.tx.items_put += len(new)
+        return named
+
+    def _check_sources(self, new: Sequence[NewItem]) -> None:
+        wanted = list(dict.fromkeys(raw for item in new for raw in item.source_ids))
+        known = set(self.known_raw(wanted))
+        for raw in wanted:
+            if raw not in known:
+                raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+
+    def known_raw(self, ids: Sequence[int]) -> list[int]:
+        """Those of these raw records that exist."""
+        sql = f"SELECT id FROM raw WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
+        known = set(self.db.column(sql, self.ns.id, self.db.ids(ids))) if ids else set[int]()
+        return [raw for raw in ids if raw in known]
+
+    def _stored(self, names: Iterable[Any]) -> list[Row]:
+        """The stored items that have one of these names."""
+        kinds: dict[type, list[Any]] = {str: [], tuple: [], bytes: []}
+        for name in names:
+            kinds[type(name)].append(name)
+        db, items = self.db, set[int]()
+        for condition, bound in (
+            (f"key {db.any_text}", kinds[str] and db.texts(kinds[str])),
+            (f"key IS NULL AND path {db.any_text}", kinds[tuple] and db.texts({path for path, _ in kinds[tuple]})),
+            (f"identity {db.any_digest}", kinds[bytes] and db.digests(kinds[bytes])),
+        ):
+            if bound:
+                items.update(db.column(f"SELECT id FROM items WHERE ns = ? AND {condition}", self.ns.id, bound))  # noqa: S608  (our own clauses)
+        return load(db, self.ns.id, sorted(items))
+
+    def _replaced(self, row: Row, item: NewItem, now: datetime) -> list[tuple[Item, bool]]:
+        """The stored item of which to keep a version, and whether it is linked. The value of a fact is kept here."""
+        if row.fact is not None or (item.subject is not None and item.attribute is not None):
+            if (row.title, row.text) != (item.title, item.text) or row.superseded_at is not None:
+                self._keep_value(row, now)
+        elif item.key is not None and is_replaced(old := row.as_item(self.ns.name), item):
+            return [(old, row.linked)]
+        return []
+
+    def _keep_value(self, row: Row, now: datetime) -> None:
+        """Stores the row of a fact as a superseded version of itself; it is believed from now on."""
+        version = replace(
+            row, id=0, key=None, path=None, chunk_index=None, linked=False, version_of=row.id, before=None,
+            touched=True, valid_from=row.valid_from or row.created_at, superseded_at=row.superseded_at or now,
+            vector=self.stored_vectors([row.id]).get(row.id),
+        )  # fmt: skip
+        self.write([version])
+        # a text that the embedder rejected is not tried again
+        sql = "UPDATE waiting SET refused = (SELECT refused FROM waiting WHERE item = ?) WHERE item = ?"
+        self.db.run(sql, row.id, version.id)
+        row.valid_from, row.superseded_at, row.supersedes = now, None, version.id
+
+    def _settle(self, written: Sequence[Row]) -> None:
+        """Orders the values of the facts that these rows state."""
+        sql = (
+            "SELECT id, coalesce(valid_from, created_at), superseded_at, supersedes FROM items "
+            "WHERE ns = ? AND fact = ? AND fact IS NOT NULL"
+        )
+        facts = dict.fromkeys(row.fact for row in written if row.attribute is not None)
+        by_id = {row.id: row for row in written} if facts else {}
+        for fact in filter(None, facts):
+            for place in arranged([Place(*value) for value in self.db.rows(sql, self.ns.id, fact)]):
+                self.db.run(
+                    "UPDATE items SET superseded_at = ?, supersedes = ?, identity = CASE WHEN ? THEN identity END "
+                    "WHERE id = ?",
+                    place.superseded_at, place.supersedes, place.superseded_at is None, place.id,
+                )  # fmt: skip
+                if (row := by_id.get(place.id)) is not None:
+                    row.superseded_at, row.supersedes = optional_moment(place.superseded_at), place.supersedes
+                self.ns.touch([place.id], Change.LABELS)
+                self.ns.superseded = self.ns.superseded or 1
+
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
+        """Applies a checked patch to the row as it is now. `keep`: a version of it."""
+        rows = load(self.db, self.ns.id, [item])
+        if not rows:
+            raise NotFound(f"no item {item}", "fourfold list shows what is stored")
+        (row,) = rows
+        old = row.as_item(self.ns.name)
+        new = rules.patched(old, patch)
+        if keep and new != old:
+            if row.fact is not None:
+                self._keep_value(row, now)
+            else:
+                self.saved.keep(old, now, linked=row.linked)
+        row.tell(new.title, new.text, new.language, dict(new.metadata), row.kind, now, links=links)
+        row.tags, row.details = folded(new.tags), row.details | {"source": new.source}
+        self._write_and_link(row)
+        return row.as_item(self.ns.name)
+
+    def rewrite(self, item: int, new: NewItem, now: datetime) -> None:
+        """Replaces a stored item by this one, whatever its identity; it is linked as before."""
+        (row,) = load(self.db, self.ns.id, [item])
+        row.replace(new, now, links=row.linked)
+        self._write_and_link(row)
+
+    def _write_and_link(self, row: Row) -> None:
+        self.tx.changed = row.touched = True
+        self.write([row])
+        self.tx.link([row])
+
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        self.tx.changed = True
+        return merge(self.tx, kept, others, now)
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        self.tx.changed = True
+        return restore(self.tx, versions, now)
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        self.tx.changed = True
+        self.saved.rewrite(id, record)
+
+    def forget(self, ids: Sequence[int]) -> int:
+        if not self.ns.exists:
+            return 0
+        gone = self.remove(ids) + self.saved.forget(ids)
+        self.tx.changed = self.tx.changed or gone > 0
+        return gone
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Removes items with everything that belongs to them; versions that are kept aside stay.
+
+        The superseded versions of items that state facts go with these. Returns how many of the items existed.
+        """
+        versions = self._versions_of(ids)
+        everything = [*ids, *versions]
+        sql = f"SELECT node FROM node_items WHERE item {self.db.any_id}"  # noqa: S608  (constants)
+        owned = set(self.db.column(sql, self.db.ids(everything)))
+        gone = self._delete(everything)
+        self.tx.linker.renamed(self.tx.link_rows, gone=prune(self.db, self.ns.id, owned))
+        return gone - len(set(versions).difference(ids))
+
+    def _delete(self, items: Sequence[int]) -> int:
+        sql = f"SELECT {TEXT_ROW} FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
+        gone: list[TextRow] = self.db.rows(sql, self.ns.id, self.db.ids(items)) if items else []
+        if gone:
+            ids = [item for item, *_ in gone]
+            if self.ns.superseded:
+                self._relink(ids)
+            self.drop_vectors(ids)
+            self._index_texts(gone, [])
+            self._remove(ids)
+            self.ns.items -= len(gone)
+            self.ns.touch(ids, Change.REMOVED)
+            for *_, language in gone:
+                self.ns.count_language(language, -1)
+        return len(gone)
+
+    def _relink(self, gone: Sequence[int]) -> None:
+        """Makes successors of items that are about to go the successors of what these superseded."""
+        sql = (
+            "UPDATE items SET supersedes = gone.supersedes FROM items AS gone WHERE items.supersedes = gone.id "  # noqa: S608  (constants)
+            f"AND gone.id {self.db.any_id} AND NOT items.id {self.db.any_id}"
+        )
+        while self.db.run(sql, self.db.ids(gone), self.db.ids(gone)):
+            pass
+
+    def _versions_of(self, items: Sequence[int]) -> list[int]:
+        """The superseded versions of these items, and versions of these."""
+        sql = f"SELECT id FROM items WHERE version_of {self.db.any_id}"  # noqa: S608  (constants)
+        versions = self.db.column(sql, self.db.ids(items))
+        return [*versions, *self._versions_of(versions)] if versions else []
+
+    # ------------------------------------------------------------ writing rows
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """The difference that these rows make."""
+        touched = [row for row in rows if row.touched]
+        fresh = [row for row in touched if row.before is None]
+        known = [row for row in touched if row.before is not None]
+        if any(not row.id for row in fresh):
+            for row, id in zip(fresh, new_ids(self.db, self.ns.id, "items", len(fresh)), strict=True):
+                row.id = id
+        if fresh:
+            self._insert(fresh)
+        if known:
+            self._update(known)
+        retold = [row for row in touched if row.is_retold]
+        self._index_texts([row.before.as_text for row in retold if row.before], [row.as_text for row in retold])
+        for row in retold:
+            self.ns.count_language(row.language, 1)
+            if row.before is not None:
+                self.ns.count_language(row.before.language, -1)
+        self.ns.items += len(fresh)
+        for row in touched:
+            self.ns.touched[row.id] = self.ns.touched.get(row.id, 0) | _change(row)
+
+    def _insert(self, fresh: Sequence[Row]) -> None:
+        columns = ("id", "ns", "created_at", "key", *_CHANGEABLE, *self.more_columns)
+        places = (*"?" * (4 + len(_CHANGEABLE)), *self.more_columns.values())
+        self.db.run_many(
+            f"INSERT INTO items ({', '.join(columns)}) VALUES ({', '.join(places)})",  # noqa: S608  (constants)
+            [(row.id, self.ns.id, micros(row.created_at), row.key, *self._values(row)) for row in paced(fresh)],
+        )
+        self._insert_tags(fresh)
+        self._insert_sources(fresh)
+        self._embed(fresh)
+
+    def _update(self, known: Sequence[Row]) -> None:
+        places = {**dict.fromkeys(_CHANGEABLE, "?"), **self.more_columns}
+        self.db.run_many(
+            f"UPDATE items SET {', '.join(f'{name} = {place}' for name, place in places.items())} WHERE id = ?",  # noqa: S608  (constants)
+            [(*self._values(row), row.id) for row in paced(known)],
+        )
+        if tagged := [row for row in known if row.before and row.before.tags != row.tags]:
+            self._delete_of("item_tags", tagged)
+            self._insert_tags(tagged)
+        if sourced := [row for row in known if row.before and row.before.sources != row.sources]:
+            self._delete_of("sources", sourced)
+            self._insert_sources(sourced)
+        if embedded := [row for row in known if row.is_reworded or row.vector is not None]:
+            self.drop_vectors([row.id for row in embedded])
+            self._embed(embedded)
+
+    def _values(self, row: Row) -> tuple[Any, ...]:
+        return (
+            row.path, row.chunk_index, row.identity, row.linked, row.title, row.text, row.kind, row.language,
+            dumps(row.metadata) if row.metadata else "{}", micros(row.updated_at), row.fact,
+            *(column(row.details, name) for name in DETAILS),
+            optional_micros(row.valid_from), optional_micros(row.superseded_at), row.supersedes, row.version_of,
+            *self._more_values(row),
+        )  # fmt: skip
+
+    def _delete_of(self, table: str, rows: Sequence[Row]) -> None:
+        ids = self.db.ids(row.id for row in rows)
+        self.db.run(f"DELETE FROM {table} WHERE item {self.db.any_id}", ids)  # noqa: S608  (our own tables)
+
+    def _insert_sources(self, rows: Sequence[Row]) -> None:
+        places = [(row.id, place, raw) for row in rows for place, raw in enumerate(row.sources)]
+        self.db.run_many("INSERT INTO sources VALUES (?, ?, ?)", places)
+
+    def _embed(self, rows: Sequence[Row]) -> None:
+        """Rows without a vector wait for one."""
+        self.wait([row.id for row in rows if row.vector is None])
+        self.insert_vectors([(row.id, row.vector) for row in rows if row.vector is not None])
+
+    def wait(self, items: Iterable[int]) -> None:
+        self.db.run_many("INSERT INTO waiting (ns, item) VALUES (?, ?)", [(self.ns.id, item) for item in items])
+
+    def _fix_space(self, dimension: int) -> None:
+        """The first vector that a caller gives fixes the space of a namespace that has none."""
+        self.ns.space = known = self.ns.space or Space(GIVEN_SPACE, dimension)
+        check_dimension(dimension, known.dimension)
+
+
+def _change(row: Row) -> int:
+    if row.before is None:
+        return _TEXT if row.vector is None else _TEXT | _VECTOR
+    told = _TEXT if row.is_retold or row.is_renamed else 0
+    labels = _LABELS if row != row.before else 0
+    return labels | told | (_VECTOR if row.is_reworded or row.vector is not None else 0)
+
+
+class VectorWriter:
+    """Vectors that an embedder made, and the queue of items that wait for one."""
+
+    def __init__(self, tx: SqlTransaction[Any, Any]) -> None:
+        self._tx = tx
+        self._db: Db = tx.db
+
+    def set_space(self, space: Space) -> None:
+        if self._tx.ns.space != space:
+            self._tx.stored().fix_space(space)
+
+    def reset_space(self, space: Space) -> None:
+        if self._tx.ns.space == space:
+            return
+        ns, items = self._tx.stored(), self._tx.items
+        ns.space = space
+        sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
+        embedded = self._db.column(sql, ns.id)
+        for start in range(0, len(embedded), _PAGE_VECTORS):
+            page = embedded[start : start + _PAGE_VECTORS]
+            items.drop_vectors(page)
+            items.wait(page)
+            ns.touch(page, Change.VECTOR)
+
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
+        """An item whose text has changed stays in the queue."""
+        ns, items = self._tx.stored(), self._tx.items
+        ns.fix_space(space)
+        sql = f"SELECT id, title, text FROM items WHERE +ns = ? AND id {self._db.any_id}"  # noqa: S608  (constants)
+        stored = {item: texts for item, *texts in self._db.rows(sql, ns.id, self._db.ids(row[0] for row in vectors))}
+        fitting = {item: vector for item, title, text, vector in vectors if stored.get(item) == [title, text]}
+        if fitting:
+            items.drop_vectors(list(fitting))
+            items.insert_vectors(list(fitting.items()))
+            ns.touch(fitting, Change.VECTOR)
+        return len(fitting)
+
+    def reject(self, pending: PendingText, reason: str) -> None:
+        sql = (
+            "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
+            "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
+        )
+        self._db.run(sql, reason.replace("\x00", ""), self._tx.ns.id, *pending)
+
+    def retry_rejected(self) -> None:
+        sql = "UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL"
+        self._db.run(sql, self._tx.ns.id)
 
 
 class SqlTransaction(ABC, Generic[D, N]):

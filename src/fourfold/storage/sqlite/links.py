@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,33 +37,37 @@ if TYPE_CHECKING:
 
 _Row = tuple[int, int, int]
 _Edge = tuple[int, int, float, int, int]
+"""(node, neighbour, weight, the neighbour's degree and items)"""
 
 
 def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-    scope = _Scope(db)
-    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
-    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
-    return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
+    own = [Link(node, item, "own", 1.0, holders) for node, item, holders in _items_of(db, "node_items", nodes)]
+    naming = [Link(node, item, "names", 1.0, mentions) for node, item, mentions in _items_of(db, "mentions", nodes)]
+    degrees = _of_keys(db, "SELECT id, id, degree FROM nodes WHERE id {0}", nodes)
+    return [*own, *naming, *_over_edges(db, degrees)]
 
 
 def item_links(db: Connection, ns: int, items: Sequence[int]) -> list[Link]:
     """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
-    scope = _Scope(db)
-    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(ns, items))
-    mentioning = (Link(item, by, "mentioned-by", 1.0, degree) for item, by, degree in scope.mentioners_of(ns, items))
-    found = (*mentions, *mentioning, *_over_edges(scope, scope.nodes_of(ns, items)))
-    return [link for link in found if link.source != link.item]
+    mentions = (Link(item, other, "mentions", 1.0, ways) for item, other, ways in _over_mentions(db, ns, items))
+    back = _over_mentions(db, ns, items, back=True)
+    mentioning = (Link(item, other, "mentioned-by", 1.0, ways) for item, other, ways in back)
+    sql = (
+        "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node WHERE +nodes.ns = ? AND item {0}"
+    )
+    links = (*mentions, *mentioning, *_over_edges(db, _of_keys(db, sql, items, ns)))
+    return [link for link in links if link.source != link.item]
 
 
-def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
+def _over_edges(db: Connection, starts: Sequence[_Row]) -> list[Link]:
     """`starts`: (what the links start from, its node, the node's degree)."""
     degree = {node: degree for _, node, degree in starts if degree}
     if not degree:
         return []
-    edges = scope.edges(degree)
+    edges = sorted(_heaviest_edges(db, degree), key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
     targets: dict[int, list[int]] = {}
-    for node, item, _ in scope.own({target for _, target, *_ in edges}):
+    for node, item, _ in _items_of(db, "node_items", {target for _, target, *_ in edges}):
         targets.setdefault(node, []).append(item)
     sources: dict[int, list[int]] = {}
     for source, node, _ in starts:
@@ -76,76 +80,43 @@ def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
     ]
 
 
-def heaviest_edges(db: Connection, degrees: Mapping[int, int]) -> list[tuple[int, int, float]]:
-    """(node, neighbour, weight) of the edges of each node, in both directions; of a hub, the heaviest."""
-    return [(near, far, weight) for near, far, weight, *_ in _Scope(db).heaviest_of_each(degrees)]
+# Look-ups are joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB).
 
 
-class _Scope:
-    """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
+def _items_of(db: Connection, table: str, nodes: Iterable[int]) -> list[_Row]:
+    """(node, item, items in the table of the node): the items whose title a node is, or whose texts name it."""
+    count = "holders" if table == "node_items" else "mentioned"
+    sql = (
+        f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants)
+        f"WHERE nodes.id {{0}} AND {count} <= {limits.HUB} ORDER BY 1, 2"
+    )
+    return _of_keys(db, sql, nodes)
 
-    def __init__(self, db: Connection) -> None:
-        self._db = db
 
-    def own(self, nodes: Iterable[int]) -> list[_Row]:
-        """(node, item, items of the node): the items whose title or heading a node is."""
-        return self._of_nodes("node_items", "holders", nodes)
+def _over_mentions(db: Connection, ns: int, items: Iterable[int], *, back: bool = False) -> list[_Row]:
+    """(item, item, ways over the node between them): from what names something to the items that it names.
 
-    def mentioning(self, nodes: Iterable[int]) -> list[_Row]:
-        """(node, item, mentions of the node): the items whose text names a node."""
-        return self._of_nodes("mentions", "mentioned", nodes)
+    `back`: the other way round.
+    """
+    start, end = ("node_items", "mentions") if back else ("mentions", "node_items")
+    condition = "" if back else f"AND holders <= {limits.HUB}"
+    sql = (
+        f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants)
+        f"CROSS JOIN {end} AS b ON b.node = a.node "
+        f"WHERE +nodes.ns = ? AND a.item {{0}} AND mentioned <= {limits.HUB} {condition}"
+    )
+    return _of_keys(db, sql, items, ns)
 
-    def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
-        sql = (
-            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
-            f"WHERE nodes.id {{0}} AND {count} <= {limits.HUB} ORDER BY 1, 2"
-        )
-        return _of_keys(self._db, sql, nodes)
 
-    def nodes_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
-        """(item, node, degree of the node): what items have as title or heading."""
-        sql = (
-            "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node "
-            "WHERE +nodes.ns = ? AND item {0}"
-        )
-        return _of_keys(self._db, sql, items, ns)
-
-    def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
-        """(item, item, ways over the node between them): from what names something to the items that it names."""
-        return self._over_mentions("mentions", "node_items", f"AND holders <= {limits.HUB}", ns, items)
-
-    def mentioners_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
-        """The other way round."""
-        return self._over_mentions("node_items", "mentions", "", ns, items)
-
-    def _over_mentions(self, start: str, end: str, condition: str, ns: int, items: Iterable[int]) -> list[_Row]:
-        sql = (
-            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
-            f"CROSS JOIN {end} AS b ON b.node = a.node "
-            f"WHERE +nodes.ns = ? AND a.item {{0}} AND mentioned <= {limits.HUB} {condition}"
-        )
-        return _of_keys(self._db, sql, items, ns)
-
-    def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
-        return _of_keys(self._db, "SELECT id, degree FROM nodes WHERE id {0}", nodes)
-
-    def edges(self, degrees: Mapping[int, int]) -> list[_Edge]:
-        """(node, neighbour, weight, the neighbour's degree and items): each node's heaviest, and the heaviest of all.
-
-        In both directions.
-        """
-        return sorted(self.heaviest_of_each(degrees), key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
-
-    def heaviest_of_each(self, degrees: Mapping[int, int]) -> list[_Edge]:
-        """The edges of each node; of a hub, the heaviest."""
-        few = [node for node, degree in degrees.items() if 0 < degree <= limits.HUB]
-        found = [edge for sql in _EDGES_OF_NODES for edge in _of_keys(self._db, sql.format("{0}", ""), few)]
-        return [*found, *(edge for node in degrees if degrees[node] > limits.HUB for edge in self._heaviest(node))]
-
-    def _heaviest(self, node: int) -> list[_Edge]:
-        tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
-        found = [edge for sql in _EDGES_OF_NODES for edge in self._db.rows(sql.format("= ?", tail), node)]
-        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
+def _heaviest_edges(db: Connection, degrees: Mapping[int, int]) -> list[_Edge]:
+    """The edges of each node, in both directions; of a hub, the heaviest."""
+    few = [node for node, degree in degrees.items() if 0 < degree <= limits.HUB]
+    edges = [edge for sql in _EDGES_OF_NODES for edge in _of_keys(db, sql.format("{0}", ""), few)]
+    tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
+    for hub in (node for node, degree in degrees.items() if degree > limits.HUB):
+        both = [edge for sql in _EDGES_OF_NODES for edge in db.rows(sql.format("= ?", tail), hub)]
+        edges += sorted(both, key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
+    return edges
 
 
 _EDGES_OF_NODES = tuple(
@@ -217,15 +188,10 @@ def uses_of_tags(db: Connection, ns: int, candidates: Sequence[str]) -> list[Tag
 # ---------------------------------------------------------------- what changed since some change
 
 
-RELEVANT = Change.TEXT | Change.REMOVED | Change.LABELS | Change.NODE
+_RELEVANT = int(Change.TEXT | Change.REMOVED | Change.LABELS | Change.NODE)
 
 
-class Changed(NamedTuple):
-    items: list[int]
-    nodes: list[int]
-
-
-def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Changed | None:
+def _changed(db: Connection, ns: int, after: int, last: int, most: int) -> tuple[list[int], list[int]] | None:
     """Items and nodes whose links or tags may have changed; None if that is not known, or if there are too many."""
     if SourceRows(db, ns).pruned > after:
         return None
@@ -233,10 +199,10 @@ def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Change
         "SELECT DISTINCT item, what & ? FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? "
         "ORDER BY item LIMIT ?"
     )
-    found = db.rows(sql, int(Change.NODE), ns, after, last, int(RELEVANT), most + 1)
-    if len(found) > most or any(not number for number, _ in found):
+    rows = db.rows(sql, int(Change.NODE), ns, after, last, _RELEVANT, most + 1)
+    if len(rows) > most or any(not number for number, _ in rows):
         return None
-    return Changed([item for item, of_node in found if not of_node], [node for node, of_node in found if of_node])
+    return [item for item, of_node in rows if not of_node], [node for node, of_node in rows if of_node]
 
 
 class SqliteLinkSource:
@@ -254,14 +220,14 @@ class SqliteLinkSource:
 
     def nodes(self, ids: Sequence[int]) -> dict[int, NodeLinks]:
         sql = "SELECT id, holders, mentioned, degree FROM nodes WHERE id {0}"
-        counts: dict[int, tuple[int, int, int]] = {row[0]: row[1:] for row in self._rows(sql, ids)}
+        counts: dict[int, tuple[int, int, int]] = {row[0]: row[1:] for row in _of_keys(self._db, sql, ids)}
         owned = [node for node, (holders, _, _) in counts.items() if holders <= limits.HUB]
         spoken = [node for node, (_, mentioned, _) in counts.items() if mentioned <= limits.HUB]
         owners = self._grouped("SELECT node, item FROM node_items WHERE node {0}", owned)
         speakers = self._grouped("SELECT node, item FROM mentions WHERE node {0}", spoken)
         names = self._grouped("SELECT node, folded FROM names WHERE node {0}", list(counts))
         edges: dict[int, list[tuple[int, float]]] = {}
-        for near, far, weight in heaviest_edges(self._db, {node: degree for node, (*_, degree) in counts.items()}):
+        for near, far, weight, *_ in _heaviest_edges(self._db, {node: count[2] for node, count in counts.items()}):
             edges.setdefault(near, []).append((far, weight))
         return {
             node: NodeLinks(
@@ -275,19 +241,16 @@ class SqliteLinkSource:
         }
 
     def tags(self, ids: Sequence[int]) -> dict[int, TagLinks]:
-        known = self._rows("SELECT id, folded, uses FROM tags WHERE id {0}", ids)
+        known = _of_keys(self._db, "SELECT id, folded, uses FROM tags WHERE id {0}", ids)
         few = [tag for tag, _, uses in known if uses <= limits.HUB]
         users = self._grouped("SELECT tag, item FROM item_tags WHERE tag {0}", few)
         return {tag: TagLinks(name, uses, users.get(tag, ())) for tag, name, uses in known}
 
     def _grouped(self, sql: str, keys: Sequence[int]) -> dict[int, list[Any]]:
-        found: dict[int, list[Any]] = {}
-        for key, member in self._rows(sql, keys):
-            found.setdefault(key, []).append(member)
-        return found
-
-    def _rows(self, sql: str, keys: Sequence[int]) -> list[Any]:
-        return self._db.rows(sql.format(Connection.any_id), self._db.ids(keys)) if keys else []
+        groups: dict[int, list[Any]] = {}
+        for key, member in _of_keys(self._db, sql, keys):
+            groups.setdefault(key, []).append(member)
+        return groups
 
 
 # ---------------------------------------------------------------- columns in memory, with a tail
@@ -354,13 +317,11 @@ class LinkCache:
         """The columns with the changes since; None if they have to be built again."""
         if since == at.last_change:
             return state  # another search was first
-        found = changed(at.db, at.ns.id, since, at.last_change, self._tuning.columns_fold_changes)
-        if found is None or len(state.tail) > _LONGEST_TAIL * self._tuning.columns_tail:
+        changed = _changed(at.db, at.ns.id, since, at.last_change, self._tuning.columns_fold_changes)
+        if changed is None or len(state.tail) > _LONGEST_TAIL * self._tuning.columns_tail:
             return None
-        if not found.items and not found.nodes:
-            return state
         try:
-            return state.updated(SqliteLinkSource(at.db), *found)
+            return state.updated(SqliteLinkSource(at.db), *changed) if any(changed) else state
         except ValueError:  # rows that point nowhere, which `check` reports
             return None
 
@@ -384,30 +345,26 @@ class LinkCache:
         finally:
             ended = time.monotonic()
             with self._changing:
-                wait = (
-                    ended + (ended - began) * self._tuning.columns_pause
-                    if state is not None
-                    else ended + _RETRY_SECONDS
-                )
+                pause = _RETRY_SECONDS if state is None else (ended - began) * self._tuning.columns_pause
                 if len(self.known) > _NAMESPACES:
                     self.known.clear()
-                self.known[ns] = Known(change, state, 0, wait)
+                self.known[ns] = Known(change, state, 0, ended + pause)
 
     def _read(self, db: Connection, ns: int) -> LinkState:
         tags = db.rows("SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
         place = {tag: number for number, (tag, _) in enumerate(tags)}
-        tagged = self._ints(db, _TAGGED, ns, 2)
+        tagged = self._columns(db, _TAGGED, ns, 2)
         tagged[0] = [place[tag] for tag in tagged[0].tolist()]
-        nodes = self._ints(db, "SELECT id, holders, mentioned, degree FROM nodes WHERE ns = ?", ns, 4)
-        edges = self._table(db, _EDGES, ns, np.float64, 3)
+        nodes = self._columns(db, "SELECT id, holders, mentioned, degree FROM nodes WHERE ns = ?", ns, 4)
+        edges = self._columns(db, _EDGES, ns, 3, np.float64)
         return LinkState(
             LinkRows(
-                items=self._ints(db, "SELECT id FROM items WHERE ns = ?", ns, 1)[0],
+                items=self._columns(db, "SELECT id FROM items WHERE ns = ?", ns, 1)[0],
                 nodes=nodes[0],
                 counts=nodes[1:],
                 names=self._names(db, ns),
-                owned=self._ints(db, _OF_NODES.format("node_items"), ns, 2),
-                mentions=self._ints(db, _OF_NODES.format("mentions"), ns, 2),
+                owned=self._columns(db, _OF_NODES.format("node_items"), ns, 2),
+                mentions=self._columns(db, _OF_NODES.format("mentions"), ns, 2),
                 edges=edges[:2].astype(np.int64),
                 weights=edges[2],
                 tags=[folded for _, folded in tags],
@@ -418,19 +375,15 @@ class LinkCache:
 
     def _names(self, db: Connection, ns: int) -> NDArray[np.int64]:
         sql = "SELECT folded, node FROM names WHERE ns = ?"
-        pairs = ((hash(name), node) for name, node in self._paced(db.execute(sql, (ns,))))
+        pairs = ((hash(name), node) for name, node in self._paced(db.stream(sql, ns)))
         return np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2).T.copy()
 
-    def _ints(self, db: Connection, sql: str, ns: int, width: int) -> NDArray[np.int64]:
-        return self._table(db, sql, ns, np.int64, width)
-
-    def _table(self, db: Connection, sql: str, ns: int, kind: Any, width: int) -> NDArray[Any]:
-        """The columns of the rows."""
-        numbers = chain.from_iterable(self._paced(db.execute(sql, (ns,))))
+    def _columns(self, db: Connection, sql: str, ns: int, width: int, kind: Any = np.int64) -> NDArray[Any]:
+        numbers = chain.from_iterable(self._paced(db.stream(sql, ns)))
         return np.fromiter(numbers, kind).reshape(-1, width).T.copy()
 
-    def _paced(self, found: Iterator[Any]) -> Iterator[Any]:
-        while part := list(islice(found, _BATCH_ROWS)):
+    def _paced(self, rows: Iterator[Any]) -> Iterator[Any]:
+        while part := list(islice(rows, _BATCH_ROWS)):
             if self._closed:
                 raise _Closed
             scheduling.give_way()

@@ -36,15 +36,17 @@ from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.namespaces import (
     SourceRows,
     all_namespaces,
+    catch_up,
     find_namespace,
     flawed_windows,
+    is_behind,
+    is_long,
     namespace_languages,
     read_namespace,
     stored_vectors,
 )
 from fourfold.storage.sqlite.publishing import NoChildProcess, Publisher, link_in_child
 from fourfold.storage.sqlite.schema import copy_to
-from fourfold.storage.sqlite.transaction import catch_up, is_behind, is_long
 from fourfold.storage.values import HOW_TO_CREATE
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from fourfold.index.log_tail import Change
 from fourfold.index.publish import lacks_faiss, published_seq
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
-from fourfold.storage.sqlite import transaction
+from fourfold.storage.sqlite import namespaces
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, translated
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteSource, read_namespace
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -169,7 +169,7 @@ def main(task: str, text: str) -> None:
     database = Database(Path(job.database), job.tuning)
     if task == "links":
         os.nice(_TRAINING_NICENESS)
-        transaction.catch_up(database, job.ns)
+        namespaces.catch_up(database, job.ns)
     else:
         is_load = job.load_every_changes > 0
         for kind in _publish_load(job, database) if is_load else publish_here(job, database, in_child=True):

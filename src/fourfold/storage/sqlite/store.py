@@ -62,8 +62,7 @@ from fourfold.storage.sqlite.maintenance import (
     store_identity,
     store_status,
 )
-from fourfold.storage.sqlite.namespaces import SourceRows, namespace_languages, stored_vectors
-from fourfold.storage.sqlite.transaction import SqliteTransaction
+from fourfold.storage.sqlite.namespaces import SourceRows, SqliteTransaction, namespace_languages, stored_vectors
 from fourfold.storage.values import Record, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
