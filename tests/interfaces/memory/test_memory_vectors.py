@@ -209,17 +209,22 @@ def test_a_text_that_the_embedder_refuses_does_not_block_others(opened: Opener) 
     assert kinder.check() == []
 
 
+class Flaky(WordEmbedder):
+    """An embedder whose first calls fail."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise EmbedderUnavailable("the endpoint is down", "Wait")
+        return super().embed(texts)
+
+
 def test_a_transient_failure_marks_no_item_as_refused(opened: Opener) -> None:
-    class Hiccup(WordEmbedder):
-        failed = False
-
-        def embed(self, texts: Sequence[str]) -> Any:
-            if not self.failed:
-                self.failed = True
-                raise unavailable()
-            return super().embed(texts)
-
-    memory = opened(embedder=Hiccup(), background=False)
+    memory = opened(embedder=Flaky(1), background=False)
     memory.add("a heron")
     assert memory.embed_pending() == 1
 
@@ -333,20 +338,6 @@ def test_a_second_worker_leaves_the_work_to_the_first(opened: Opener) -> None:
     assert other.status()["embedding_worker"] is False
     embed_all(other)
     assert pending_vectors(other) == {"default": 0}
-
-
-class Flaky(WordEmbedder):
-    """An embedder whose first calls fail."""
-
-    def __init__(self, failures: int) -> None:
-        super().__init__()
-        self.failures = failures
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        if self.failures:
-            self.failures -= 1
-            raise EmbedderUnavailable("the endpoint is down", "Wait")
-        return super().embed(texts)
 
 
 @pytest.mark.spec("C4")
