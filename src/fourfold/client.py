@@ -281,10 +281,8 @@ def arguments_form(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[
         name = names.get(parameter, parameter)
         if value is None or value is False or not name:
             continue
-        if isinstance(value, NewItem):
-            form |= _fields(value, (None, (), ""))
-        elif isinstance(value, ItemPatch):
-            form |= _fields(value, (None, ()))
+        if isinstance(value, NewItem | ItemPatch):
+            form |= _fields(value)
         elif name == "filters":
             form |= _filter_form(value)
         else:
@@ -292,12 +290,11 @@ def arguments_form(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[
     return form
 
 
-def _fields(value: NewItem | ItemPatch, empty: Collection[Json]) -> dict[str, Json]:
+def _fields(value: NewItem | ItemPatch) -> dict[str, Json]:
     """The fields that are set, without the source, which the server stamps."""
     parts = {each.name: getattr(value, each.name) for each in fields(value) if each.name != "source"}
-    vector = parts.pop("vector", None)  # may be an array, which has no truth value
-    form = {name: _json(name, part) for name, part in parts.items() if part not in empty}
-    return form if vector is None else {**form, "vector": _json("vector", vector)}
+    set_parts = {name: part for name, part in parts.items() if part is not None and (name == "vector" or part != ())}
+    return {name: _json(name, part) for name, part in set_parts.items()}
 
 
 def _json(name: str, value: Any) -> Json:
@@ -307,7 +304,7 @@ def _json(name: str, value: Any) -> Json:
         case _ if name == "vector":
             return check_vector(cast("Sequence[float] | Vector", value)).tolist()
         case NewItem():
-            return _fields(value, (None, (), ""))
+            return _fields(value)
         case datetime():
             return value.isoformat()
         case str() | bytes() | Mapping():
@@ -391,11 +388,11 @@ class Server:
     def _request(
         self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str] | None
     ) -> httpx.Request:
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
         try:
             content = None if body is None else json.dumps(body, allow_nan=False)
-            return self._http.build_request(method, path, content=content, params=asked, headers=headers)
+            return self._http.build_request(method, path, content=content, params=parameters, headers=headers)
         except UnicodeError as error:
             raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
         except (TypeError, ValueError, RecursionError) as error:

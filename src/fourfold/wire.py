@@ -56,7 +56,7 @@ def _encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
     return text
 
 
@@ -243,12 +243,12 @@ def decode(kind: type[T], form: Form) -> T:
     if kind.__name__ in _READERS:
         return _READERS[kind.__name__](form)
     merged = merged_field(kind)
-    given: dict[str, Any] = {} if merged is None else {merged[0]: decode(merged[1], form)}
+    values: dict[str, Any] = {} if merged is None else {merged[0]: decode(merged[1], form)}
     for member in members(kind).values():
         if member.is_field and (member.name in form or member.default is MISSING):
             part = form[member.name]
-            given[member.attribute] = part if part is None or member.decode is None else member.decode(part)
-    return kind(**given)
+            values[member.attribute] = part if part is None or member.decode is None else member.decode(part)
+    return kind(**values)
 
 
 # ---------------------------------------------------------------- parameters and results of operations
@@ -325,8 +325,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _helps(method: Callable[..., Any]) -> dict[str, str]:
     """What the docstring says of parameters: from "`name`: " to the next one, or to the end of the paragraph."""
-    found = _HELP.findall(cleandoc(method.__doc__ or ""))
-    return {name: " ".join((text[:1].upper() + text[1:]).split()) for name, text in found}
+    helps = _HELP.findall(cleandoc(method.__doc__ or ""))
+    return {name: " ".join((text[:1].upper() + text[1:]).split()) for name, text in helps}
 
 
 _HELP: Final = re.compile(r"`(\w+)`: (.+?)(?=\s`\w+`: |\n\n|\Z)", re.DOTALL)
@@ -483,8 +483,8 @@ _WRITERS: Final[Mapping[str, Callable[[Any], dict[str, Json]]]] = {"DuplicateGro
 def index_json(report: IndexReport) -> dict[str, Json]:
     counts = ("files", "new", "changed", "moved", "removed", "unchanged", "opened", "chunks")
     reasons: dict[str, Json] = {
-        name: {reason: {"count": few.count, "examples": few.examples} for reason, few in found.items()}
-        for name, found in (("skipped", report.skipped), ("notes", report.notes))
+        name: {reason: {"count": few.count, "examples": few.examples} for reason, few in reasons_by_path.items()}
+        for name, reasons_by_path in (("skipped", report.skipped), ("notes", report.notes))
     }
     return {"status": "success", **{name: getattr(report, name) for name in counts}, **reasons}
 

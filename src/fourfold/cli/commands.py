@@ -93,7 +93,7 @@ COMMANDS: Final = {
 # ---------------------------------------------------------------- from a signature to a command
 
 
-class Told(NamedTuple):
+class Spelling(NamedTuple):
     """How a parameter is given on the command line."""
 
     kind: type[click.Parameter]
@@ -103,12 +103,12 @@ class Told(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-def option(*names: str, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Told:
-    return Told(click.Option, names, read, attributes)
+def option(*names: str, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Spelling:
+    return Spelling(click.Option, names, read, attributes)
 
 
-def argument(*, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Told:
-    return Told(click.Argument, (), read, attributes)
+def argument(*, read: Callable[[Any], Any] | None = None, **attributes: Any) -> Spelling:
+    return Spelling(click.Argument, (), read, attributes)
 
 
 @runtime_checkable
@@ -125,14 +125,14 @@ def made(
 ) -> Any:
     """The command of a function."""
     own = signature(function, eval_str=True).parameters.values()
-    several = {each.name: told for each in own if isinstance(told := each.annotation.__metadata__[0], Several)}
-    parts = {name: told.parameters() for name, told in several.items()}
+    several = {each.name: spelling for each in own if isinstance(spelling := each.annotation.__metadata__[0], Several)}
+    parts = {name: spelling.parameters() for name, spelling in several.items()}
     parameters = [part for each in own for part in parts.get(each.name, [each])]
 
     def run(**values: Any) -> None:
         values = {each.name: _read(each, values[each.name]) for each in parameters}
-        for name, told in several.items():
-            values[name] = told.value({part.name: values.pop(part.name) for part in parts[name]})
+        for name, spelling in several.items():
+            values[name] = spelling.value({part.name: values.pop(part.name) for part in parts[name]})
         function(**values)
 
     return kind(
@@ -146,30 +146,30 @@ def made(
 
 
 def _read(parameter: Parameter, value: Any) -> Any:
-    told: Told = parameter.annotation.__metadata__[0]
+    spelling: Spelling = parameter.annotation.__metadata__[0]
     if isinstance(value, tuple):
         value = list(cast("tuple[Any, ...]", value)) or parameter.default
-    return value if told.read is None or value is parameter.default else told.read(value)
+    return value if spelling.read is None or value is parameter.default else spelling.read(value)
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
-    hint, told = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
+    hint, spelling = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
     is_union = get_origin(hint) in (Union, types.UnionType)
     kind = next(each for each in get_args(hint) if each is not types.NoneType) if is_union else hint
-    many = told.attributes.get("multiple", get_origin(kind) is list)
+    many = spelling.attributes.get("multiple", get_origin(kind) is list)
     kind = get_args(kind)[0] if get_origin(kind) is list else kind
     required = parameter.default is Parameter.empty
     attributes: dict[str, Any] = {"required": True} if required else {"default": parameter.default}
-    if told.kind is click.Argument:
+    if spelling.kind is click.Argument:
         attributes |= {"nargs": -1 if many else 1, "required": required}
     elif kind is bool:
         attributes |= {"is_flag": True}
     else:
         attributes |= {"multiple": many, "show_default": parameter.default not in ("", None)}
-    flags = told.names or (f"--{parameter.name.replace('_', '-')}",)
-    names = (parameter.name,) if told.kind is click.Argument else (parameter.name, *flags)
-    read_as: Any = click.STRING if told.read is not None else _TYPES.get(kind) or click.Choice(get_args(kind))
-    return told.kind(names, **attributes | {"type": read_as} | told.attributes)
+    flags = spelling.names or (f"--{parameter.name.replace('_', '-')}",)
+    names = (parameter.name,) if spelling.kind is click.Argument else (parameter.name, *flags)
+    read_as: Any = click.STRING if spelling.read is not None else _TYPES.get(kind) or click.Choice(get_args(kind))
+    return spelling.kind(names, **attributes | {"type": read_as} | spelling.attributes)
 
 
 _TYPES: Final[Mapping[Any, Any]] = {
@@ -245,7 +245,8 @@ GLOBALS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def global_options(**attributes: Any) -> list[click.Option]:
     return [
-        click.Option((name, f"--{name.replace('_', '-')}"), **{**told, **attributes}) for name, told in GLOBALS.items()
+        click.Option((name, f"--{name.replace('_', '-')}"), **{**described, **attributes})
+        for name, described in GLOBALS.items()
     ]
 
 
@@ -278,13 +279,13 @@ def given_globals() -> Globals:
     return click.get_current_context().obj
 
 
-def load_config(given: Globals | None = None) -> Loaded:
+def load_config(chosen: Globals | None = None) -> Loaded:
     from fourfold import logs
     from fourfold.config import load
 
-    given = given or given_globals()
-    flags = {name: value for name, value in vars(given).items() if name != "config"}
-    loaded = load(flags, os.environ, given.config)
+    chosen = chosen or given_globals()
+    flags = {name: value for name, value in vars(chosen).items() if name != "config"}
+    loaded = load(flags, os.environ, chosen.config)
     if loaded.settings.store == ":memory:":
         from fourfold.engine.open_store import require_lasting
 

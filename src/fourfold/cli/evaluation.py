@@ -77,13 +77,13 @@ def _asker(folder: Path | None, store_items: Path | None, *, plain: bool, cache:
 
 
 def _evaluate(
-    ask: Ask[Run], asked: Mapping[str, Any], *, baseline: Path | None, save: Path | None, as_json: bool
+    ask: Ask[Run], options: Mapping[str, Any], *, baseline: Path | None, save: Path | None, as_json: bool
 ) -> None:
     from fourfold.evaluation import metrics as runs
     from fourfold.evaluation.bench import Variant
 
     before = None if baseline is None else runs.load_scores(baseline)
-    variant = Variant("eval", {name: value for name, value in asked.items() if value is not None})
+    variant = Variant("eval", {name: value for name, value in options.items() if value is not None})
 
     def work(bench: LiveBench) -> Run:
         from fourfold.cli.render import progress_bar
@@ -117,10 +117,10 @@ def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
         say(runs.table_markdown(measured).rstrip("\n"))
 
 
-def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
-    given = [name for name, value in asked.items() if value is not None]
-    if given:
-        raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
+def _refuse_beside_table(options: Mapping[str, Any]) -> None:
+    names = [name for name, value in options.items() if value is not None]
+    if names:
+        raise InvalidQuery(f"--{names[0]} cannot be combined with --table", "Leave one of them out")
 
 
 def on_bench(folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
@@ -171,9 +171,9 @@ def _show_scores(summary: Mapping[str, Json], comparison: Mapping[str, Compariso
     times = summary["latency_ms"]
     say(f"latency p50 {times['p50']:.1f} ms, p95 {times['p95']:.1f} ms")
     if "known_failures" in summary:
-        known = summary["known_failures"]
-        answered = "; ".join(known["answered"]) or "none"
-        say(f"known failures: {known['queries']}, hit@10 {known['hit@10']:.3f}; answered by now: {answered}")
+        failures = summary["known_failures"]
+        answered = "; ".join(failures["answered"]) or "none"
+        say(f"known failures: {failures['queries']}, hit@10 {failures['hit@10']:.3f}; answered by now: {answered}")
     if "confidence_auc" in summary:
         say(f"confidence separates answerable from unanswerable questions: AUC {summary['confidence_auc']:.3f}")
     for note in summary["degraded"]:
@@ -254,19 +254,19 @@ def presets(
     from fourfold.config import read_presets, write_presets
 
     file = _file()
-    known = read_presets(file)
+    saved = read_presets(file)
     if remove is not None:
-        if remove not in known:
+        if remove not in saved:
             raise NotFound(f"unknown tuned preset {remove!r}", "`fourfold presets` lists them")
-        write_presets(file, {name: preset for name, preset in known.items() if name != remove})
+        write_presets(file, {name: preset for name, preset in saved.items() if name != remove})
         say(f"removed {remove}; searches that name it are refused")
     elif as_json:
-        say_json({"status": "success", "presets": {name: _form(preset) for name, preset in known.items()}})
-    elif not known:
+        say_json({"status": "success", "presets": {name: _form(preset) for name, preset in saved.items()}})
+    elif not saved:
         say("no tuned presets: make one with fourfold tune DIR --save NAME")
     else:
         say_rows(
-            ("preset", "judged on", "questions", "gain of nDCG@10", "differs from auto"), map(_row, known.values())
+            ("preset", "judged on", "questions", "gain of nDCG@10", "differs from auto"), map(_row, saved.values())
         )
 
 

@@ -192,12 +192,12 @@ def read_event(name: str, stream: IO[bytes]) -> Event:
     if len(content) > EVENT_BYTES:
         raise UnreadableEvent(f"the event has more than {EVENT_BYTES} bytes")
     try:
-        given = json.loads(content.decode("utf-8-sig", "replace"))
+        event = json.loads(content.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
         raise UnreadableEvent("stdin has no JSON object") from None
-    if not isinstance(given, dict):
+    if not isinstance(event, dict):
         raise UnreadableEvent("stdin has no JSON object")
-    values = cast("dict[str, Any]", given)
+    values = cast("dict[str, Any]", event)
     if values.get("hook_event_name", NAMES[name]) != NAMES[name]:
         raise UnreadableEvent(f"the event is {values['hook_event_name']!r}; use this command for {NAMES[name]}")
     fields = {own: _text(values.get(theirs)) for own, theirs in _FIELDS.items()}

@@ -26,8 +26,8 @@ def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) ->
         ctx.exit()
 
 
-def _before(**given: Any) -> None:
-    click.get_current_context().obj = Globals(**given)
+def _before(**values: Any) -> None:
+    click.get_current_context().obj = Globals(**values)
 
 
 app: Final = Group(

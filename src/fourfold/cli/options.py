@@ -244,8 +244,8 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 def _detail(column: Column) -> Parameter:
     kind, read = (int | None, None) if column.holds == "number" else (str | None, _READERS.get(column.holds))
     metavar = "TIME" if column.holds == "time" else column.metavar or None
-    told = option(column.flag, metavar=metavar, help=column.help, read=read)
-    return Parameter(column.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told])
+    spelling = option(column.flag, metavar=metavar, help=column.help, read=read)
+    return Parameter(column.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, spelling])
 
 
 def _parameter(spec: SearchOption | FilterOption, described: str) -> Parameter:
@@ -253,9 +253,9 @@ def _parameter(spec: SearchOption | FilterOption, described: str) -> Parameter:
     ends = isinstance(spec, FilterOption) and holds == "time" and spec.op == "lte"
     read = partial(read_time, end_of_day=True) if ends else _READERS.get(holds)
     more = {"type": FILE} if holds == "vector" else {}
-    told = option(str(spec.flag), metavar=spec.metavar or None, help=described, read=read, **more)
+    spelling = option(str(spec.flag), metavar=spec.metavar or None, help=described, read=read, **more)
     default = False if holds == "flag" else None
-    kind = Annotated[_TYPES.get(holds, str | None), told]
+    kind = Annotated[_TYPES.get(holds, str | None), spelling]
     return Parameter(spec.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
@@ -299,17 +299,17 @@ def _of_method(parameter: Any) -> Parameter:
     kind = parameter.kinds[0]
     required, default = parameter.default is Parameter.empty, parameter.default or None
     if required and parameter.is_id:
-        told = get_args(ItemId)[1]
+        spelling = get_args(ItemId)[1]
     elif parameter.name in _SPELLED:
-        told = _SPELLED[parameter.name]
+        spelling = _SPELLED[parameter.name]
     elif required:
-        told = argument(metavar=parameter.name.upper())
+        spelling = argument(metavar=parameter.name.upper())
     else:
         choices = f" One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
-        told = option(metavar="N" if kind is int else parameter.name[0].upper(), help=parameter.help + choices)
+        spelling = option(metavar="N" if kind is int else parameter.name[0].upper(), help=parameter.help + choices)
     if get_origin(kind) is Sequence:
         kind = list[get_args(kind)[0]]
-    elif told.read is not None or kind not in (int, float, bool):
+    elif spelling.read is not None or kind not in (int, float, bool):
         kind = str
     default = Parameter.empty if required else False if kind is bool else default
-    return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+    return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, spelling])

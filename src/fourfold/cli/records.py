@@ -91,20 +91,20 @@ def _say_stored(stored: Item) -> None:
     say(str(stored.id))
 
 
-def _say_what_was_kept(stored: Item, given: NewItem) -> None:
+def _say_what_was_kept(stored: Item, item: NewItem) -> None:
     """Warns about options that were ignored because the text or key was stored before."""
     ignored = [
         option
         for option, wanted, kept in (
-            ("--title", given.title.strip() or None, stored.title),
-            ("--kind", given.kind, stored.kind),
-            ("--lang", given.language, stored.language),
-            ("--at", given.created_at, stored.created_at),
-            *(("--meta", value, stored.metadata.get(key)) for key, value in given.metadata.items()),
+            ("--title", item.title.strip() or None, stored.title),
+            ("--kind", item.kind, stored.kind),
+            ("--lang", item.language, stored.language),
+            ("--at", item.created_at, stored.created_at),
+            *(("--meta", value, stored.metadata.get(key)) for key, value in item.metadata.items()),
         )
         if wanted is not None and wanted != kept
     ]
-    if given.key is None:
+    if item.key is None:
         kept = "its title, kind, metadata and time are kept, tags and sources are added"
         left = f"; ignored: {', '.join(dict.fromkeys(ignored))}" if ignored else ""
         warn(f"item {stored.id} has this text already: {kept}{left}")
@@ -425,8 +425,8 @@ def neighbors(
 @graph.adds
 def path(edges: Annotated[list[Edge], Carried("path")], as_json: JsonFlag = False) -> None:
     """Show how one node leads to another."""
-    asked = click.get_current_context().params
-    start, goal = asked["start"], asked["goal"]
+    parameters = click.get_current_context().params
+    start, goal = parameters["start"], parameters["goal"]
     if as_json:
         say_json({"status": "success", "from": start, "to": goal, "path": [encode(edge) for edge in edges]})
         return

@@ -110,20 +110,20 @@ def retrieve(
 ) -> None:
     if (chroma is None) != (collection is None):
         raise InvalidQuery("--chroma and --collection belong together", "Give both, or none")
-    asked: dict[str, Any] = {"preset": "wiki", **how, "filters": filters}
+    options: dict[str, Any] = {"preset": "wiki", **how, "filters": filters}
     if chroma is None or collection is None:
-        response = search_namespaces(query, **asked)
+        response = search_namespaces(query, **options)
     else:
-        response = _from_chroma(load_config().settings, chroma, collection, query, asked)
+        response = _from_chroma(load_config().settings, chroma, collection, query, options)
     _show_rows(response, as_json=as_json)
 
 
-def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: dict[str, Any]) -> SearchResponse:
+def _from_chroma(settings: Settings, place: str, name: str, query: str, options: dict[str, Any]) -> SearchResponse:
     from fourfold.integrations.chroma import ChromaSearch, open_collection
 
     collection = open_collection(place, name)
     with ChromaSearch.open(collection, settings.store, settings=replace(settings, preset="wiki")) as wiki:
-        return wiki.search(query, **asked)
+        return wiki.search(query, **options)
 
 
 def _show_rows(response: SearchResponse, *, as_json: bool) -> None:

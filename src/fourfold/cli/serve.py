@@ -56,10 +56,10 @@ def _mcp(
     """Serve the memory to an agent over MCP, on stdin and stdout or over HTTP."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    given = given_globals()
-    _configure_logs(given)
+    chosen = given_globals()
+    _configure_logs(chosen)
     if http is None:
-        server("mcp.server").serve_stdio(lambda: load_config(given).settings, tools)
+        server("mcp.server").serve_stdio(lambda: load_config(chosen).settings, tools)
     else:
         server("mcp.server").serve_http(load_config().settings, tools, http)
 
@@ -81,12 +81,12 @@ def server(module: str) -> Any:
         ) from error
 
 
-def _configure_logs(given: Globals) -> None:
+def _configure_logs(chosen: Globals) -> None:
     """Before the first message; the settings are read later, with the first call that needs the store."""
-    level = given.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
-    form = given.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
-    known = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
-    logs.configure(known, "json" if form == "json" else "text")
+    level = chosen.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
+    form = chosen.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
+    valid = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
+    logs.configure(valid, "json" if form == "json" else "text")
 
 
 # ---------------------------------------------------------------- the entry of a client
@@ -278,22 +278,22 @@ def find_entry(client: Client, path: Path) -> dict[str, Json] | None:
 def write_entry(client: Client, path: Path, new: dict[str, Json] | None) -> dict[str, Json] | None:
     """Puts the entry into the file, or removes it (None), in one step, and leaves the rest of the file as it is.
     Returns the entry that was there before."""
-    known, text = _read(path)
-    servers = _servers(known, client, path)
+    content, text = _read(path)
+    servers = _servers(content, client, path)
     before = servers.pop(NAME, None)
     if before != new:
         if new is not None:
             servers[NAME] = new
-        _replace(path, _changed_toml(path, text, known, new) if path.suffix == ".toml" else _json(known))
+        _replace(path, _changed_toml(path, text, content, new) if path.suffix == ".toml" else _json(content))
     return before
 
 
-def _json(known: dict[str, Any]) -> str:
-    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _servers(known: dict[str, Any], client: Client, path: Path) -> dict[str, Any]:
-    servers = known.setdefault(client.key, {})
+def _servers(content: dict[str, Any], client: Client, path: Path) -> dict[str, Any]:
+    servers = content.setdefault(client.key, {})
     if not isinstance(servers, dict):
         raise InvalidSetting(f'"{client.key}" in {path} is not an object', _MEND)
     return cast("dict[str, Any]", servers)
@@ -303,14 +303,14 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     """The content of the file, and its text."""
     try:
         text = path.read_text(encoding="utf-8")
-        known = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}")
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}")
     except FileNotFoundError:
         return {}, ""
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read ({error})", _MEND) from error
-    if not isinstance(known, dict):
+    if not isinstance(content, dict):
         raise DamagedError(f"{path} holds no JSON object", _MEND)
-    return cast("dict[str, Any]", known), text
+    return cast("dict[str, Any]", content), text
 
 
 # ---------------------------------------------------------------- TOML
@@ -339,8 +339,8 @@ def _means(text: str, wanted: dict[str, Any]) -> bool:
         return False
 
 
-def _without_empty(known: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in known.items() if value != {}}
+def _without_empty(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if value != {}}
 
 
 def _toml(entry: dict[str, Json]) -> str:

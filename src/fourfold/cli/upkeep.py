@@ -91,17 +91,18 @@ def _value(value: Json) -> str:
 def config(as_json: JsonFlag = False) -> None:
     shown = load_config().shown()
     if as_json:
-        say_json({"status": "success", "settings": {name: given._asdict() for name, given in shown.items()}})
+        say_json({"status": "success", "settings": {name: setting._asdict() for name, setting in shown.items()}})
     else:
         say_rows(
-            ("setting", "value", "from"), ((name, _value(given.value), given.origin) for name, given in shown.items())
+            ("setting", "value", "from"),
+            ((name, _value(setting.value), setting.origin) for name, setting in shown.items()),
         )
 
 
 def check(as_json: JsonFlag = False) -> None:
     with open_memory() as memory:
         problems, facts = memory.check(), memory.status()
-    counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
+    counts = {name: facts_of["pending_vectors"] for name, facts_of in facts["namespaces"].items()}
     pending = {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
     if as_json:
         form = {"status": "damaged" if problems else "success", "problems": problems, "pending_vectors": pending}
@@ -230,15 +231,15 @@ def _fill(store: PostgresStore, namespace: str) -> None:
     if not store.maintenance.publish(namespace, everything=True):
         say("another process fills the index; `fourfold status` shows how far it is")
         return
-    known = cast("dict[str, Any]", store.status()["namespaces"])[namespace]
-    say(f"the index holds {known['items']} items")
+    facts = cast("dict[str, Any]", store.status()["namespaces"])[namespace]
+    say(f"the index holds {facts['items']} items")
 
 
 def _no_index(namespace: str) -> NotFound:
     return NotFound(f"{namespace} has no index", "fourfold db index create makes one")
 
 
-def _folder(given: Path | None) -> Path:
+def _folder(data: Path | None) -> Path:
     from fourfold.config import default_store
 
-    return given or default_store().with_name("postgres")
+    return data or default_store().with_name("postgres")

@@ -62,7 +62,7 @@ def read_tokens(settings: Settings) -> Tokens:
     return tokens
 
 
-def known(token: str, tokens: Tokens) -> bool:
+def is_known(token: str, tokens: Tokens) -> bool:
     """Compares with every token in constant time."""
     return sum([hmac.compare_digest(token.encode(), each.encode()) for each in tokens]) > 0
 
@@ -137,11 +137,11 @@ def visible_status(memory: Memory) -> dict[str, Json]:
     status, permitted = memory.status(), grant().namespaces
     if permitted is None:
         return status
-    known = status["namespaces"]
+    namespaces = status["namespaces"]
     return {
         "namespace": memory.namespace,
         "embedder": status["embedder"],
-        "namespaces": {name: facts for name, facts in known.items() if name in permitted},
+        "namespaces": {name: facts for name, facts in namespaces.items() if name in permitted},
     }
 
 

@@ -129,7 +129,7 @@ def from_item(filters: Filters, cursor: str | None) -> Filters:
             earlier = {"or": [{"created_at": {"lt": at}}, {"created_at": {"eq": at}, "id": {"lt": last}}]}
         case _:
             raise _invalid()
-    conditions = [read_where(given) for given in (earlier, filters.where) if given is not None]
+    conditions = [read_where(where) for where in (earlier, filters.where) if where is not None]
     return replace(filters, where=Every(tuple(each for each in conditions if each is not None)))
 
 

@@ -60,18 +60,18 @@ def refuse_folders(rerank: object) -> None:
         raise InvalidQuery("a server opens no model in a folder that a request names", remedy)
 
 
-def read_filters(given: Mapping[str, Any]) -> Filters:
+def read_filters(values: Mapping[str, Any]) -> Filters:
     """The filters that options mean, by name."""
     options = filter_options()
     return Filters.of_options(
-        {name: _read_filter(options[name], value) for name, value in given.items() if value is not None}
+        {name: _read_filter(options[name], value) for name, value in values.items() if value is not None}
     )
 
 
-def read_item(given: Mapping[str, Any], source: Source) -> NewItem:
+def read_item(values: Mapping[str, Any], source: Source) -> NewItem:
     """The item that a request describes by the names of its fields."""
     fields: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         if name == "created_at" or (name in DETAILS and DETAILS[name].holds == "time"):
             fields[name] = read_moment(value)
         elif value is not None:

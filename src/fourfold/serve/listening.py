@@ -32,7 +32,7 @@ from uvicorn.server import ServerState
 from fourfold import limits, logs
 from fourfold.errors import InvalidSetting, StoreUnavailable
 from fourfold.limits import HTTP_CHUNKS, HTTP_CONNECTIONS, HttpLimits
-from fourfold.serve.access import Grant, RequestRate, Tokens, granted, known, read_tokens
+from fourfold.serve.access import Grant, RequestRate, Tokens, granted, is_known, read_tokens
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -318,7 +318,7 @@ class Guard:
         token = token_of(headers)
         if not self._rules.tokens:
             return None
-        if token is not None and known(token, self._rules.tokens):
+        if token is not None and is_known(token, self._rules.tokens):
             return None
         what = "unknown token" if token is not None else "a token is required"
         return Refusal(401, what, "Send Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
@@ -365,11 +365,11 @@ def _not_shared(send: Send) -> Send:
 
 def token_of(headers: Headers) -> str | None:
     """The token of the request, "" for a malformed header, None without one."""
-    given: Sequence[str] = headers.getlist("authorization")
-    if not given:
+    values: Sequence[str] = headers.getlist("authorization")
+    if not values:
         return None
-    scheme, _, token = given[0].partition(" ")
-    return token.strip() if len(given) == 1 and scheme.lower() == "bearer" else ""
+    scheme, _, token = values[0].partition(" ")
+    return token.strip() if len(values) == 1 and scheme.lower() == "bearer" else ""
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | Refusal:

@@ -79,16 +79,16 @@ _Content = Annotated[Flag, Field(description="Whether results hold their text an
 @routes.add(
     "search",
     schemas.SearchAnswer,
-    asked=request_model("search", budget_tokens=(_Budget, None), content=(_Content, True)),
+    members=request_model("search", budget_tokens=(_Budget, None), content=(_Content, True)),
     leads_to={"get": {"path.id": "/results/0/id"}},
 )
-def search(request: Request, memory: InNamespace, asked: Any) -> Response:
-    budget = None if asked.budget_tokens is None else check_budget(asked.budget_tokens)
-    for name in asked.namespaces or ():
+def search(request: Request, memory: InNamespace, members: Any) -> Response:
+    budget = None if members.budget_tokens is None else check_budget(members.budget_tokens)
+    for name in members.namespaces or ():
         require_namespace(name)
-    response = memory.search(**arguments_of(OPERATIONS["search"], asked, {}))
+    response = memory.search(**arguments_of(OPERATIONS["search"], members, {}))
     shared(request).metrics.search(response)
-    form = search_json(response, budget, content=asked.content)
+    form = search_json(response, budget, content=members.content)
     try:
         return reply(form)
     except InvalidQuery:  # too large
@@ -96,10 +96,10 @@ def search(request: Request, memory: InNamespace, asked: Any) -> Response:
         return reply({**form, "notes": notes, "results": [_short(result) for result in form["results"]]})
 
 
-@routes.add("why", schemas.WhyAnswer, asked=request_model("why"))
-def why(memory: InNamespace, asked: Any) -> Response:
-    answer = memory.why(**arguments_of(OPERATIONS["why"], asked, {}))
-    return reply(why_json(answer, asked.query, FACTORS))
+@routes.add("why", schemas.WhyAnswer, members=request_model("why"))
+def why(memory: InNamespace, members: Any) -> Response:
+    answer = memory.why(**arguments_of(OPERATIONS["why"], members, {}))
+    return reply(why_json(answer, members.query, FACTORS))
 
 
 @routes.add("facets", schemas.FacetsAnswer)
@@ -197,11 +197,11 @@ Id = Annotated[str, InPath(description="An id, or key:K.")]
 @routes.add(
     "list",
     schemas.ItemsAnswer,
-    asked=request_model("list"),
+    members=request_model("list"),
     leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
 )
-def list_items(memory: InNamespace, asked: Any) -> Response:
-    filters, cursor = schemas.given_filters(asked), asked.cursor
+def list_items(memory: InNamespace, members: Any) -> Response:
+    filters, cursor = schemas.given_filters(members), members.cursor
 
     def read(_: int, count: int) -> list[Item]:
         nonlocal cursor
@@ -209,10 +209,10 @@ def list_items(memory: InNamespace, asked: Any) -> Response:
         cursor = after_item(items[-1]) if items else cursor
         return items
 
-    shown = Page(read, asked.limit, encode, HTTP_ANSWER_BYTES)
+    shown = Page(read, members.limit, encode, HTTP_ANSWER_BYTES)
     total = memory.count(filters)
     notes = [] if shown.rows or filters == NO_FILTERS else memory.unknown_names(filters)
-    following = after_item(shown.rows[-1]) if shown.is_cut or len(shown.rows) == asked.limit else None
+    following = after_item(shown.rows[-1]) if shown.is_cut or len(shown.rows) == members.limit else None
     return reply({"items": shown.forms, "total": total, "next_cursor": following, "notes": notes})
 
 
@@ -342,10 +342,10 @@ def collection(memory: InNamespace) -> Response:
     return download(judgements.packed(memory), "collection.zip", OPERATIONS["collection"].gives)
 
 
-@routes.add("evaluate", schemas.EvaluationAnswer, asked=schemas.EvaluationRequest)
-def evaluate(memory: InNamespace, asked: Any) -> Response:
-    refuse_folders(asked.rerank)
-    return reply(judgements.evaluation(memory, {name: getattr(asked, name) for name in schemas.MEASURED}))
+@routes.add("evaluate", schemas.EvaluationAnswer, members=schemas.EvaluationRequest)
+def evaluate(memory: InNamespace, members: Any) -> Response:
+    refuse_folders(members.rerank)
+    return reply(judgements.evaluation(memory, {name: getattr(members, name) for name in schemas.MEASURED}))
 
 
 # ---------------------------------------------------------------- the store as a whole

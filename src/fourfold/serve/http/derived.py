@@ -34,7 +34,7 @@ from fourfold.serve.http.route import (
     OnlyOnce,
     OperationRoute,
     Store,
-    asked_as,
+    members_as,
     operation_route,
     reply,
 )
@@ -90,18 +90,18 @@ def _query_type(parameter: Parameter) -> Any:
     return (str | None if NoneType in get_args(parameter.hint) else str) if parameter.is_id else parameter.hint
 
 
-def arguments_of(operation: Operation, asked: Any, path: Mapping[str, str]) -> dict[str, Any]:
+def arguments_of(operation: Operation, members: Any, path: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of the method that a request means."""
-    refuse_folders(getattr(asked, "rerank", None))
+    refuse_folders(getattr(members, "rerank", None))
     values: dict[str, Any] = dict.fromkeys(operation.stamped, "tool")
     for parameter in parameters_of(operation.name):
         value: Any
         if parameter.takes(NewItem):
-            value = new_item(asked)
+            value = new_item(members)
         elif parameter.takes(Filters):
-            value = schemas.given_filters(asked)
+            value = schemas.given_filters(members)
         else:
-            value = path[parameter.member] if parameter.member in path else getattr(asked, parameter.member)
+            value = path[parameter.member] if parameter.member in path else getattr(members, parameter.member)
             value = item_id(value) if parameter.is_id and isinstance(value, str) else _value(value)
         values[parameter.name] = [_number(value)] if operation.takes_one and parameter.name == "ids" else value
     return values
@@ -181,10 +181,10 @@ def _answered(operation: Operation, value: Any, arguments: Mapping[str, Any]) ->
     return reply({operation.answer: form} if operation.answer else form, operation.status, headers)
 
 
-def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], asked: Any) -> Response:
+def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], members: Any) -> Response:
     """The rows of a list after a cursor, as many as fit into an answer."""
     method, result = getattr(memory, operation.name), result_of(operation.name)
-    offset, limit, total = offset_of(asked.cursor), getattr(asked, "limit", PAGE_SIZE), None
+    offset, limit, total = offset_of(members.cursor), getattr(members, "limit", PAGE_SIZE), None
     ids: list[Any] | None = None
     rows: list[Any] | None = None
     if "ids" in arguments:
@@ -255,10 +255,10 @@ _LEADS_TO: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
 def derived_route(operation: Operation) -> OperationRoute:
     model = request_model(operation.name)
 
-    def handle(memory: Memory, once: Once | None = None, asked: Any = None, **path: str) -> Response:
-        arguments = arguments_of(operation, asked, path)
+    def handle(memory: Memory, once: Once | None = None, members: Any = None, **path: str) -> Response:
+        arguments = arguments_of(operation, members, path)
         if operation.paged:
-            return _page(operation, memory, arguments, asked)
+            return _page(operation, memory, arguments, members)
         call = partial(getattr(memory, operation.name), **arguments)
         again = partial(_again, operation, memory, arguments)
         return _answered(operation, call() if once is None else once(memory, call, again), arguments)
@@ -266,7 +266,7 @@ def derived_route(operation: Operation) -> OperationRoute:
     taken: dict[str, Any] = {"memory": InNamespace if operation.in_namespace else Store}
     taken |= {name: Annotated[str, Path(description=_IN_PATH.get(name))] for name in operation.places}
     if model.model_fields:
-        taken["asked"] = asked_as(operation, model)
+        taken["members"] = members_as(operation, model)
     if operation.writes:
         taken["once"] = OnlyOnce
     arguments = [Argument(name, Argument.KEYWORD_ONLY, annotation=kind) for name, kind in taken.items()]

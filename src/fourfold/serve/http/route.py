@@ -163,8 +163,8 @@ class Metrics:
 
     def text(self, status: Mapping[str, Json]) -> str:
         """`status` is that of the store: pending vectors and sizes."""
-        known = status["namespaces"].values()
-        pending = sum(facts["pending_vectors"] for facts in known)
+        namespaces = status["namespaces"].values()
+        pending = sum(facts["pending_vectors"] for facts in namespaces)
         with self._lock:
             lines = [
                 *_family("fourfold_requests_total", "counter", "Requests by route and status."),
@@ -184,26 +184,26 @@ class Metrics:
                 *(f'fourfold_degraded_total{{retriever="{name}"}} {n}' for name, n in sorted(self._degraded.items())),
             ]
         gauges = {
-            "items": ("Items in all namespaces.", sum(facts["items"] for facts in known)),
+            "items": ("Items in all namespaces.", sum(facts["items"] for facts in namespaces)),
             "vectors_pending": ("Items that wait for a vector: the lag of vector search.", pending),
             "changes_unpublished": (
                 "Changes that no published index holds yet: the index lag.",
-                sum(facts.get("unpublished_changes", 0) for facts in known),
+                sum(facts.get("unpublished_changes", 0) for facts in namespaces),
             ),
             "namespaces": ("Namespaces.", len(status["namespaces"])),
         }
-        indexes = [facts["index"] for facts in known if "index" in facts]
+        indexes = [facts["index"] for facts in namespaces if "index" in facts]
         if indexes:
             changes, seconds = (max(index[name] for index in indexes) for name in ("lag_changes", "lag_seconds"))
             gauges["index_lag_changes"] = ("Changes that a distributed index lacks: the longest lag.", changes)
             gauges["index_lag_seconds"] = ("Age of the oldest of these changes.", seconds)
-        for name, (told, value) in gauges.items():
-            lines += [*_family(f"fourfold_{name}", "gauge", told), f"fourfold_{name} {value}"]
+        for name, (described, value) in gauges.items():
+            lines += [*_family(f"fourfold_{name}", "gauge", described), f"fourfold_{name} {value}"]
         return "\n".join(lines) + "\n"
 
 
-def _family(name: str, kind: str, told: str) -> tuple[str, str]:
-    return f"# HELP {name} {told}", f"# TYPE {name} {kind}"
+def _family(name: str, kind: str, described: str) -> tuple[str, str]:
+    return f"# HELP {name} {described}", f"# TYPE {name} {kind}"
 
 
 def _histograms(name: str, by_labels: Mapping[str, Histogram]) -> Iterable[str]:
@@ -298,15 +298,15 @@ class Once:
                 with memory.store.transaction(memory.namespace) as tx:
                     keyed.check(tx)
                 return do()
-        except Repeated as known:
-            return self._again(request, known, again)
+        except Repeated as repeated:
+            return self._again(request, repeated, again)
 
-    def _again(self, request: KeyedRequest, known: Repeated, again: Callable[[Sequence[int]], T]) -> T:
-        if known.fingerprint != request.fingerprint:
+    def _again(self, request: KeyedRequest, repeated: Repeated, again: Callable[[Sequence[int]], T]) -> T:
+        if repeated.fingerprint != request.fingerprint:
             raise HttpError(422, "this key was used for another request", "Use a new Idempotency-Key for each request")
         self._request.state.replayed = True
         try:
-            return again(known.outcome)
+            return again(repeated.outcome)
         except NotFound as error:
             detail = f"this request was carried out before, and what it stored is gone: {error.message}"
             raise HttpError(410, detail, "Use a new Idempotency-Key to store it again") from error
@@ -400,10 +400,10 @@ class OperationRoute(APIRoute):
         """FastAPI ignores parameters that a handler without any does not take, and takes the last of several."""
         declared: list[Any] = [field.field_info.annotation for field in self.dependant.query_params]
         model: type[BaseModel] = declared[0] if declared else _Nothing
-        given = request.query_params.multi_items()
+        pairs = request.query_params.multi_items()
         if not declared:
-            model.model_validate(dict(given))
-        names = [name for name, _ in given]
+            model.model_validate(dict(pairs))
+        names = [name for name, _ in pairs]
         for name, field in model.model_fields.items():
             wanted = field.alias or name
             if names.count(wanted) > 1 and not _is_list(field.annotation):
@@ -427,21 +427,21 @@ class Routes(list[OperationRoute]):
     """The routes of one part of the API."""
 
     def add(
-        self, name: str, answer: Any = None, *, asked: Any = None, leads_to: Leads | None = None
+        self, name: str, answer: Any = None, *, members: Any = None, leads_to: Leads | None = None
     ) -> Callable[[H], H]:
         """Makes a function the handler of an operation. `answer`: the model of its JSON; `asked`: that of its parameter
         of this name."""
 
         def added(handler: H) -> H:
-            if asked is not None:
-                takes(handler, asked=asked_as(OPERATIONS[name], asked))
+            if members is not None:
+                takes(handler, members=members_as(OPERATIONS[name], members))
             self.append(operation_route(OPERATIONS[name], handler, answer, leads_to))
             return handler
 
         return added
 
 
-def asked_as(operation: Operation, model: Any) -> Any:
+def members_as(operation: Operation, model: Any) -> Any:
     """The annotation of a parameter that is the body, or the query."""
     return model if operation.has_body else Annotated[model, Query()]
 

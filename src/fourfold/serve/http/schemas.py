@@ -73,12 +73,12 @@ def given_filters(request: BaseModel) -> Filters:
     if "filters" in type(request).model_fields:
         body = getattr(request, "filters")  # noqa: B009  a model that derives from a method may have it
         return Filters() if body is None else read_filters(body.model_dump(exclude_unset=True))
-    given: dict[str, Any] = {name: value for name in filter_options() if (value := getattr(request, name))}
+    values: dict[str, Any] = {name: value for name in filter_options() if (value := getattr(request, name))}
     for name in ("metadata", "where"):
-        text = given.get(name, "").strip()
+        text = values.get(name, "").strip()
         if text.startswith("{") or (text and name == "metadata"):
-            given[name] = _json_object(name, text)
-    return read_filters(given)
+            values[name] = _json_object(name, text)
+    return read_filters(values)
 
 
 def _json_object(name: str, text: str) -> dict[str, Any]:
@@ -242,13 +242,13 @@ def of(kind: type) -> Any:
 def _fields(kind: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for member in members(kind).values():
-        told = _DESCRIBED.get((kind, member.attribute))
+        described = _DESCRIBED.get((kind, member.attribute))
         hint: Any = answer_type(member.type)
         if member.is_optional:
             default = None if member.default is MISSING else member.default
-            fields[member.name] = (hint | None if default is None else hint, Field(default, description=told))
+            fields[member.name] = (hint | None if default is None else hint, Field(default, description=described))
         else:
-            fields[member.name] = (hint, Field(description=told))
+            fields[member.name] = (hint, Field(description=described))
     return fields
 
 

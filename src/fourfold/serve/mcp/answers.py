@@ -77,9 +77,9 @@ def search_answer(
     whole = wire.response_facts(response)
     several = len({result.item.namespace for result in response.results}) > 1
     frame: dict[str, Json] = {**(whole if explain else _brief(response, whole)), **page}
-    for asked in ("applied_filters", "query"):
-        if asked in frame and tokens(wire.compact(frame)) > budget // 2:
-            del frame[asked]
+    for echo in ("applied_filters", "query"):
+        if echo in frame and tokens(wire.compact(frame)) > budget // 2:
+            del frame[echo]
     digits = _digits([result.score for result in results])
     forms = [
         _explained_forms(result) if explain else _result_forms(result, digits, several=several) for result in results
@@ -183,10 +183,10 @@ def listed_forms(item: Item) -> list[Form]:
     created = wire.time_json(item.created_at.replace(microsecond=0))
     fact = {"subject": item.subject, "attribute": item.attribute}
     labels = {"key": item.key, "kind": item.kind, "tags": list(item.tags)}
-    known = _filled({**bare, **labels, **fact, "created_at": created})
-    full = _filled({**known, "content": item.text})
+    short = _filled({**bare, **labels, **fact, "created_at": created})
+    full = _filled({**short, "content": item.text})
     beginning = item.text[:_BEGINNING_CHARACTERS]
-    return [bare, known, full] if beginning == item.text else [bare, known, {**known, "snippet": beginning + "…"}, full]
+    return [bare, short, full] if beginning == item.text else [bare, short, {**short, "snippet": beginning + "…"}, full]
 
 
 def item_forms(item: Item, offset: int, share: int) -> list[Form]:
@@ -201,10 +201,10 @@ def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> 
     if not rest:
         return [bare, facts]
     sizes = ((form, tokens(wire.compact(form))) for form in (facts, bare))
-    known, size = next(((form, size) for form, size in sizes if size < share / 2), ({"id": bare["id"]}, _ID_TOKENS))
+    shown, size = next(((form, size) for form, size in sizes if size < share / 2), ({"id": bare["id"]}, _ID_TOKENS))
     part = shortened(rest, max(0, share - size - len('"next_offset":1000000')))
     left = {"next_offset": offset + len(part)} if len(part) < len(rest) else {}
-    return [{**bare, "next_offset": offset}, {**known, "content": part, **left}, {**facts, "content": rest}]
+    return [{**bare, "next_offset": offset}, {**shown, "content": part, **left}, {**facts, "content": rest}]
 
 
 def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:

@@ -1,24 +1,29 @@
-"""The tools: adapters of operations of `AsyncMemory`, with their descriptions for a model."""
+"""The tools: adapters of operations of `AsyncMemory`, with their parameters and descriptions for a model."""
 
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 from mcp_types import CallToolResult, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
+from fourfold import limits
 from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidQuery
+from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
 from fourfold.limits import ANSWER_ROWS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, Node, Page, RawRecord
 from fourfold.operations import OPERATIONS, Operation
+from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.ranking.plan import AUTO
 from fourfold.retrieval import SearchResponse
 from fourfold.serve.access import Sessions
-from fourfold.serve.budget import Form, check_budget
-from fourfold.serve.inputs import Flag, Integer, Number, read_item, refuse_folders
+from fourfold.serve.budget import SMALLEST_TOKENS, Form, check_budget
+from fourfold.serve.inputs import TYPES, Flag, Id, Integer, Number, read_filters, read_item, refuse_folders, strict_type
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
     SEARCH_TOKENS,
@@ -38,24 +43,169 @@ from fourfold.serve.mcp.answers import (
     why_answer,
     within,
 )
-from fourfold.serve.mcp.parameters import (
-    Id,
-    ItemId,
-    ItemIds,
-    Limit,
-    MaxTokens,
-    Namespaces,
-    Offset,
-    Options,
-    Query,
-    Sources,
-    accepted,
-    check_rows,
-)
-from fourfold.wire import encode, json_of, result_of
+from fourfold.wire import encode, json_of, parameters_of, result_of
 
 if TYPE_CHECKING:
     from fourfold.aio import AsyncMemory
+
+# ---------------------------------------------------------------- parameters
+
+HIDDEN = "hidden"
+
+
+def _bounds(least: float | None, most: float | None) -> dict[str, Any]:
+    """Bounds that a model reads. The engine enforces them, with a better message than pydantic's."""
+    return {name: bound for name, bound in (("minimum", least), ("maximum", most)) if bound is not None}
+
+
+def accepted(description: str = "") -> Any:
+    """A parameter that is accepted and documented (docs/mcp.md), but not part of the definitions."""
+    return Field(description=description, json_schema_extra={HIDDEN: True})
+
+
+Query = Annotated[str, Field(description="A question, keywords or names, in the user's words and language.")]
+MaxTokens = Annotated[
+    Integer | None,
+    Field(
+        description="Budget of the answer; texts that do not fit become snippets. Default: 4000.",
+        json_schema_extra=_bounds(SMALLEST_TOKENS, limits.ANSWER_TOKENS),
+    ),
+]
+Namespace = Annotated[str | None, Field(description="Leave out unless told.")]
+Namespaces = Annotated[str | None, Field(description="Leave out unless told. Several: separated by commas.")]
+ItemId = Annotated[Id, Field(description='An id, or "key:K".')]
+ItemIds = Annotated[list[Id], Field(description='Ids, or "key:K".', json_schema_extra={"maxItems": limits.ANSWER_ROWS})]
+Sources = Annotated[list[Integer] | None, Field(description="Ids of raw records that it is drawn from.")]
+Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_bounds(1, limits.ANSWER_ROWS))]
+Offset = Annotated[Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
+
+
+def check_rows(limit: int, offset: int) -> None:
+    if not 1 <= limit <= limits.ANSWER_ROWS or offset < 0:
+        raise InvalidQuery(f"limit {limit}, offset {offset}", f"limit is 1 to {limits.ANSWER_ROWS}; offset from 0")
+
+
+# ---------------------------------------------------------------- parameters that derive from descriptions
+
+
+class Options(dict[str, Any]):
+    """Options of a search by the name of the parameter of `Memory.search`."""
+
+
+_NAMESPACE = inspect.Parameter("namespace", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Namespace)
+
+
+def with_derived(
+    tool: Callable[..., Awaitable[Any]], operation: Operation, sessions: Sessions
+) -> Callable[..., Awaitable[Any]]:
+    """The tool with its parameters `details`, `filters` and `options` replaced by those of the descriptions.
+
+    `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has. A tool with the
+    parameter `memory` gets that of the namespace which a call names. One with the parameter `result` has the parameters
+    of its operation, and gets what the method returns.
+    """
+    own = inspect.signature(tool).parameters
+    groups = {name: _GROUPS[name](parameter) for name, parameter in own.items() if name in _GROUPS}
+
+    @wraps(tool)
+    async def calling(**arguments: Any) -> Any:
+        for name, (parameters, read) in groups.items():
+            arguments[name] = read({each: arguments.pop(each) for each in parameters if each in arguments})
+        if "memory" in own:
+            arguments["memory"] = await sessions.memory(arguments.pop("namespace", None))
+        if "result" in own:
+            method = getattr(await sessions.memory(arguments.pop("namespace", None)), operation.name)
+            arguments = {"result": await method(**_arguments(operation, arguments))}
+        return await tool(**arguments)
+
+    derived: dict[str, list[inspect.Parameter]] = {name: [*group[0].values()] for name, group in groups.items()}
+    derived["memory"] = [_NAMESPACE]
+    if "result" in own:
+        derived["result"] = [*_operation_parameters(operation), _NAMESPACE]
+    merged = [new for name, parameter in own.items() for new in derived.get(name, [parameter])]
+    cast("Any", calling).__signature__ = inspect.Signature(
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in merged]
+    )
+    return calling
+
+
+_Group = tuple[Mapping[str, inspect.Parameter], Callable[[dict[str, Any]], Any]]
+"""Parameters that stand for one of a tool, and what makes its value of theirs."""
+
+
+def _details(_: inspect.Parameter) -> _Group:
+    return {name: _detail_parameter(column) for name, column in DETAILS.items() if column.given}, dict
+
+
+def _filters(_: inspect.Parameter) -> _Group:
+    return {name: _filter_parameter(option) for name, option in filter_options().items()}, read_filters
+
+
+def _options(parameter: inspect.Parameter) -> _Group:
+    options = {str(OPTIONS[name].argument): OPTIONS[name] for name in get_args(parameter.annotation)[1:]}
+    return {name: _search_parameter(option) for name, option in options.items()}, lambda values: Options(
+        {options[name].name: value for name, value in values.items()}
+    )
+
+
+_GROUPS: Mapping[str, Callable[[inspect.Parameter], _Group]] = {
+    "details": _details,
+    "filters": _filters,
+    "options": _options,
+}
+
+
+def _operation_parameters(operation: Operation) -> Iterator[inspect.Parameter]:
+    """The parameters of the method; the id of an item is named `item_id`."""
+    for each in parameters_of(operation.name):
+        field = Field(description=each.help or None, json_schema_extra=_bounds(*each.bounds))
+        default = None if each.default == () else each.default
+        kind = strict_type(each.hint)
+        kind = kind | None if default is None else kind
+        name = "item_id" if each.name == "item" else each.name
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, field]
+        )
+    if operation.paged:
+        yield inspect.Parameter("limit", inspect.Parameter.KEYWORD_ONLY, default=20, annotation=Limit)
+        yield inspect.Parameter("offset", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Offset)
+
+
+def _arguments(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
+    if operation.paged:
+        check_rows(values["limit"], values["offset"])
+    names = {"item_id": "item"}
+    arguments = {names.get(name, name): value for name, value in values.items() if value is not None}
+    return arguments | dict.fromkeys(operation.stamped, "agent")
+
+
+def _search_parameter(option: SearchOption) -> inspect.Parameter:
+    extra = _bounds(option.least, option.most)
+    if option.choices:
+        extra["enum"] = [*option.choices]
+    field = Field(description=option.advised, json_schema_extra=extra) if option.listed else accepted(option.advised)
+    return _parameter(str(option.argument), option.holds, field)
+
+
+def _detail_parameter(column: Column) -> inspect.Parameter:
+    field = Field(description=column.help) if column.listed else accepted(column.help)
+    return _parameter(column.name, "whole" if column.holds == "number" else column.holds, field)
+
+
+def _filter_parameter(option: FilterOption) -> inspect.Parameter:
+    if option.holds == "condition":
+        described = option.advice.format(fields=advised_fields())
+        form = Annotated[str | dict[str, Any] | None, WithJsonSchema({"type": "string", "description": described})]
+        return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=form)
+    field = Field(description=option.advice) if option.listed else accepted(option.advice)
+    return _parameter(option.name, str(option.holds), field)
+
+
+def _parameter(name: str, holds: str, field: Any) -> inspect.Parameter:
+    form = Annotated[TYPES.get(holds, str | None), field]
+    default = False if holds == "flag" else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
+
 
 _AROUND_CHUNKS = 10
 _READ_ITEMS = 10
