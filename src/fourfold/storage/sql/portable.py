@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
+from fourfold.model import Json
 from fourfold.storage.sql import graph
 from fourfold.storage.sql import records as formats
 from fourfold.storage.sql.check import LOADING
-from fourfold.storage.sql.dialect import Db, dumps, micros
+from fourfold.storage.sql.dialect import Db, dumps, micros, moment
 from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
@@ -27,8 +28,7 @@ from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 
 if TYPE_CHECKING:
-    from fourfold.embed.windows import Windows
-    from fourfold.model import Vector
+    pass
 
 
 PIECE_RECORDS = 5000
@@ -41,7 +41,16 @@ NewIds = Callable[[str, int], Iterable[int]]
 def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> Iterator[Record]:
     """The accepted records of one namespace as records of another: with its name and with new ids."""
     ids: dict[str, dict[int, int]] = {kind: {} for kind in TABLES}
+    fresh: dict[str, Iterator[int]] = {}
     seen = 0
+
+    def new_id(kind: str, old: int) -> int:
+        """The id that replaces an old one. A version may refer to an item that is not read yet."""
+        if old not in ids[kind]:
+            following = next(fresh[kind], None)
+            ids[kind][old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
+        return ids[kind][old]
+
     rest = iter(records)
     while piece := list(islice(rest, PIECE_RECORDS)):
         counts = Counter[str](record["type"] for record in piece)
@@ -50,27 +59,23 @@ def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> It
             raise RequestError(
                 "this export holds several namespaces", "Load it with `fourfold import` into an empty store"
             )
-        fresh = {kind: iter(new_ids(table, counts[kind])) for kind, table in TABLES.items()}
+        fresh |= {kind: iter(new_ids(table, counts[kind])) for kind, table in TABLES.items()}
         for record in piece:
-            yield _renumbered(record, namespace, ids, fresh, new_ids)
+            yield {**record, **_renumbered(record, namespace, ids, new_id)}
 
 
 def _renumbered(
-    record: Record,
-    namespace: str,
-    ids: Mapping[str, dict[int, int]],
-    fresh: Mapping[str, Iterator[int]],
-    new_ids: NewIds,
+    record: Record, namespace: str, ids: Mapping[str, Mapping[int, int]], new_id: Callable[[str, int], int]
 ) -> Record:
+    """What changes."""
     kind = record["type"]
     changed: Record = {"name": namespace} if kind == "namespace" else {"namespace": namespace}
     if kind in ids:
-        changed["id"] = _new_id(record["id"], kind, ids, fresh, new_ids)
+        changed["id"] = new_id(kind, record["id"])
     match kind:
         case "item":
             changed["source_ids"] = [ids["raw"][source] for source in record["source_ids"]]
-            referred = [name for name in ("supersedes", "version_of") if name in record]
-            changed |= {name: _new_id(record[name], "item", ids, fresh, new_ids) for name in referred}
+            changed |= {name: new_id("item", record[name]) for name in ("supersedes", "version_of") if name in record}
         case "node":
             changed["items"] = [[ids["item"][item], made] for item, made in record["items"]]
         case "edge":
@@ -78,28 +83,12 @@ def _renumbered(
         case "mention":
             changed |= {end: ids[end][record[end]] for end in ("item", "node")}
         case "version":
-            known = ids["raw"]
-            sources = [known[source] for source in record["record"]["source_ids"] if source in known]
-            changed |= {end: _new_id(record[end], "item", ids, fresh, new_ids) for end in ("id", "item")}
-            changed["record"] = {**record["record"], "source_ids": sources}
+            raw, old = ids["raw"], record["record"]
+            changed |= {end: new_id("item", record[end]) for end in ("id", "item")}
+            changed["record"] = {**old, "source_ids": [raw[source] for source in old["source_ids"] if source in raw]}
         case _:
             pass
-    return {**record, **changed}
-
-
-def _new_id(
-    old: int,
-    kind: str,
-    ids: Mapping[str, dict[int, int]],
-    fresh: Mapping[str, Iterator[int]],
-    new_ids: NewIds,
-) -> int:
-    """The id that replaces an old one. A version may refer to an item that is not read yet."""
-    known = ids[kind]
-    if old not in known:
-        following = next(fresh[kind], None)
-        known[old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
-    return known[old]
+    return changed
 
 
 D = TypeVar("D", bound=Db)
@@ -121,22 +110,15 @@ def export_records(
     sql = f"SELECT {COLUMNS} FROM namespaces {own}ORDER BY name"  # noqa: S608  (our own clauses)
     namespaces = [Namespace(*row) for row in db.rows(sql, *bound)]
     for ns in namespaces:
-        yield formats.namespace_record(ns.name, ns.fingerprint, ns.dimension)
-    for ns in namespaces:
-        for page in _pages(db, "raw", ns):
-            yield from map(formats.raw_record, RawRecords(db, ns).get(page).values())
-    for ns in namespaces:
-        for page in _pages(db, "items", ns):
-            vectors = stored_vectors(db, ns.dimension, page)
-            yield from (_item_record(ns.name, row, vectors.get(row.id)) for row in load(db, ns.id, page))
-    for kind in (_nodes, _edges, _mentions, _files, _versions):
+        yield {"type": "namespace", "name": ns.name, "fingerprint": ns.fingerprint, "dimension": ns.dimension}
+    for kind in ("raw", "item", "node", "edge", "mention", "file", "version"):
         for ns in namespaces:
-            yield from kind(db, ns)
-
-
-def _item_record(namespace: str, row: Row, vector: Vector | Windows | None) -> Record:
-    sent = None if vector is None else rows_of(vector).tobytes()
-    return formats.item_record(row.as_item(namespace), linked=row.linked, vector=sent, spans=spans_of(vector))
+            if kind == "item":
+                records = _items(db, ns, partial(stored_vectors, db, ns.dimension))
+            else:
+                records = _READERS[kind](db, ns)
+            for record in records:
+                yield {"type": kind, "namespace": ns.name, **record}
 
 
 def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
@@ -145,15 +127,36 @@ def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
         yield page
 
 
+def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
+    for page in _pages(db, "raw", ns):
+        for raw in RawRecords(db, ns).get(page).values():
+            plain = {name: getattr(raw, name) for name in ("id", "content", "speaker", "session_id")}
+            optional = {} if raw.source is None else {"source": raw.source}
+            yield {**plain, "metadata": dict(raw.metadata), "created_at": raw.created_at.isoformat(), **optional}
+
+
+def _items(db: Db, ns: Namespace, stored_vectors: Callable[[Sequence[int]], Mapping[int, Any]]) -> Iterator[Record]:
+    for page in _pages(db, "items", ns):
+        vectors = stored_vectors(page)
+        for row in load(db, ns.id, page):
+            vector = vectors.get(row.id)
+            content = None if vector is None else rows_of(vector).tobytes()
+            spans = spans_of(vector)
+            record = formats.item_record(row.as_item(ns.name), linked=row.linked, vector=content, spans=spans)
+            yield {"id": row.id, **record}
+
+
 def _nodes(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "nodes", ns):
         made = dict(db.rows(f"SELECT id, made FROM nodes WHERE id {db.any_id}", db.ids(page)))  # noqa: S608  (constants)
         sql = f"SELECT node, item, made FROM node_items WHERE node {db.any_id} ORDER BY node, item"  # noqa: S608  (constants)
-        attached: dict[int, list[tuple[int, bool]]] = {}
+        attached: dict[int, list[list[Json]]] = {}
         for node, item, said in db.rows(sql, db.ids(page)):
-            attached.setdefault(node, []).append((item, bool(said)))
+            attached.setdefault(node, []).append([item, bool(said)])
         for node in read_nodes(db, page).values():
-            yield formats.node_record(ns.name, node, made=bool(made[node.id]), items=attached.get(node.id, []))
+            names = {"id": node.id, "name": node.name, "label": node.label, "aliases": list(node.aliases)}
+            items = attached.get(node.id, [])
+            yield {**names, "properties": dict(node.properties), "made": bool(made[node.id]), "items": items}
 
 
 def _edges(db: Db, ns: Namespace) -> Iterator[Record]:
@@ -162,25 +165,33 @@ def _edges(db: Db, ns: Namespace) -> Iterator[Record]:
         "ORDER BY source, relation, target"
     )
     for page in _pages(db, "nodes", ns):
-        for edge in db.rows(sql, db.ids(page)):
-            yield formats.edge_record(ns.name, *edge)
+        for source, relation, target, weight in db.rows(sql, db.ids(page)):
+            yield {"source": source, "relation": relation, "target": target, "weight": weight}
 
 
 def _mentions(db: Db, ns: Namespace) -> Iterator[Record]:
     sql = f"SELECT item, node FROM mentions WHERE item {db.any_id} ORDER BY item, node"  # noqa: S608  (constants)
     for page in _pages(db, "items", ns):
-        for item, node in db.rows(sql, db.ids(page)):
-            yield formats.mention_record(ns.name, item, node)
+        yield from ({"item": item, "node": node} for item, node in db.rows(sql, db.ids(page)))
 
 
 def _files(db: Db, ns: Namespace) -> Iterator[Record]:
-    for row in file_states(db, ns.id, "").values():
-        yield formats.file_record(ns.name, row)
+    return (FileState._make(row)._asdict() for row in file_states(db, ns.id, "").values())
 
 
 def _versions(db: Db, ns: Namespace) -> Iterator[Record]:
     for version in SavedVersions(db, ns.id).all():
-        yield formats.version_record(ns.name, version)
+        yield {**version._asdict(), "until": moment(version.until).isoformat()}
+
+
+_READERS: Mapping[str, Callable[[Db, Namespace], Iterator[Record]]] = {
+    "raw": _raw,
+    "node": _nodes,
+    "edge": _edges,
+    "mention": _mentions,
+    "file": _files,
+    "version": _versions,
+}
 
 
 # ---------------------------------------------------------------- in
@@ -313,7 +324,7 @@ def _load_items(tx: SqlTransaction[Any, Any], part: Sequence[Record]) -> None:
     for record in part:
         row = new_row(formats.new_item(record), formats.parse_time(record["updated_at"]), links=record["linked"])
         row.id, row.vector = record["id"], formats.vector(record)
-        for name, value in formats.version_fields(record).items():
+        for name, value in formats.history_fields(record).items():
             setattr(row, name, value)
         rows.append(row)
     tx.items.write(rows)

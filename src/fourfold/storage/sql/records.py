@@ -20,9 +20,9 @@ from fourfold.embed.base import check_dimension, check_size
 from fourfold.embed.windows import Span, Windows, body, flaw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
-from fourfold.model import Item, Json, NewItem, Node, RawRecord
-from fourfold.storage.sql.dialect import micros, moment
-from fourfold.storage.values import FileRow, FileState, Record, Version
+from fourfold.model import Item, Json, NewItem
+from fourfold.storage.sql.dialect import micros
+from fourfold.storage.values import FileState, Record, Version
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
 
@@ -37,18 +37,11 @@ _PLAIN = ("key", "title", "text", "kind", "metadata", "language", "path", "chunk
 """Fields of an item that its record holds as they are."""
 
 
-def raw_record(record: RawRecord) -> Record:
-    plain = {name: getattr(record, name) for name in ("namespace", "id", "content", "speaker", "session_id")}
-    said = {"metadata": dict(record.metadata), "created_at": record.created_at.isoformat()}
-    return {"type": "raw", **plain, **said, **({} if record.source is None else {"source": record.source})}
-
-
 def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequence[Span] = ()) -> Record:
-    """`vector`: one, or one after the other for each span."""
+    """Without type, namespace and id. `vector`: one, or one after the other for each span."""
     optional = {name: getattr(item, name) for name in OPTIONAL}
     return {
-        "type": "item",
-        **{name: getattr(item, name) for name in ("namespace", "id", *_PLAIN)},
+        **{name: getattr(item, name) for name in _PLAIN},
         "tags": list(item.tags),
         "metadata": dict(item.metadata),
         "created_at": item.created_at.isoformat(),
@@ -63,43 +56,6 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequen
         },
         **({"spans": [list(span) for span in spans]} if spans else {}),
     }
-
-
-def namespace_record(name: str, fingerprint: str | None, dimension: int | None) -> Record:
-    return {"type": "namespace", "name": name, "fingerprint": fingerprint, "dimension": dimension}
-
-
-def node_record(namespace: str, node: Node, *, made: bool, items: Sequence[tuple[int, bool]]) -> Record:
-    """`items`: the items that are the node's texts, and whether a caller attached them."""
-    return {
-        "type": "node",
-        "namespace": namespace,
-        "id": node.id,
-        "name": node.name,
-        "label": node.label,
-        "aliases": list(node.aliases),
-        "properties": dict(node.properties),
-        "made": made,
-        "items": [[item, said] for item, said in items],
-    }
-
-
-def edge_record(namespace: str, source: int, relation: str, target: int, weight: float) -> Record:
-    ends = {"source": source, "relation": relation, "target": target}
-    return {"type": "edge", "namespace": namespace, **ends, "weight": weight}
-
-
-def mention_record(namespace: str, item: int, node: int) -> Record:
-    return {"type": "mention", "namespace": namespace, "item": item, "node": node}
-
-
-def version_record(namespace: str, version: Version) -> Record:
-    until = moment(version.until).isoformat()
-    return {"type": "version", "namespace": namespace, **version._asdict(), "until": until}
-
-
-def file_record(namespace: str, row: FileRow) -> Record:
-    return {"type": "file", "namespace": namespace, **FileState._make(row)._asdict()}
 
 
 # ---------------------------------------------------------------- records as values
@@ -128,7 +84,7 @@ def version(record: Record) -> Version:
     return Version(record["id"], record["item"], until, record["merged"], record["record"])
 
 
-def version_fields(record: Record) -> dict[str, Any]:
+def history_fields(record: Record) -> dict[str, Any]:
     """What an accepted record says about its place among versions and values, by the names that Item has."""
     return _fields(record, HISTORY)
 

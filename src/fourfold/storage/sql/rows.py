@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count as counted_from
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fourfold import validation as rules
 from fourfold.errors import StorageFull
-from fourfold.fields import DETAILS, HISTORY, OPTIONAL, Column, Details
+from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.frozen import thawed
 from fourfold.index.log_tail import TextRow
 from fourfold.model import Item, Json, NewItem
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
 
-    pass
-
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "
     f"{', '.join(OPTIONAL)}"
 )
-_TIMES = tuple((name, column.holds == "time") for name, column in OPTIONAL.items())
+_TIMES = {name: column.holds == "time" for name, column in OPTIONAL.items()}
 _PAGE_ITEMS = 500
 TEXT_ROW = "id, title || coalesce(' ' || subject, '') || coalesce(' ' || attribute, ''), text, language"
 """The columns of a `TextRow`."""
@@ -146,10 +144,11 @@ class Row:
         self.touched = True
 
     def unite(self, item: NewItem) -> None:
-        """Merges an item with the same text: the stored item gets the tags and sources of both."""
+        """Merges an item with the same text: the stored item gets the tags and sources of both, and new details."""
         tags, sources = rules.united(self.tags.values(), self.sources, item)
-        stored = [column(self.details, name) for name in DETAILS]
-        details = read_optional(united_details(stored, item), DETAILS)
+        details = {name: value for name, value in self.details.items() if name != "expires_at"} | _details(item)
+        if (source := rules.most_trusted(self.details.get("source"), item.source)) is not None:
+            details["source"] = source
         united = folded(tags), list(sources), details
         self.touched |= united != (self.tags, self.sources, self.details)
         self.tags, self.sources, self.details = united
@@ -190,6 +189,17 @@ def _naming(row: Row) -> tuple[Json, bool]:
 
 def _text_digest(item: NewItem | Row) -> bytes:
     return digest(text_identity(item.title, item.text, item.subject, item.attribute))
+
+
+def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:
+    """The identity of an item without key and path: its text, and the fact of which the text is a value."""
+    words = text.strip() or f"\0{title.strip()}"
+    return words if subject is None else "\0".join((fold(subject), fold(attribute or ""), words))
+
+
+def fact_key(subject: str, attribute: str) -> str:
+    """Equal for two items that state the same attribute of the same subject, however they are spelled."""
+    return f"{fold(subject)}\0{fold(attribute)}"
 
 
 def _chunk(item: NewItem) -> int | None:
@@ -233,13 +243,19 @@ def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[A
     return db.rows(sql, ns, db.ids(ids))
 
 
+def _set_fields(values: Iterable[Any], names: Iterable[str]) -> dict[str, Any]:
+    """The fields that are set, from the values of their columns."""
+    pairs = zip(names, values, strict=True)
+    return {name: moment(value) if _TIMES[name] else value for name, value in pairs if value is not None}
+
+
 def _row(row: tuple[Any, ...]) -> Row:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
     *optional, tags, sources = rest
     stored = Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
-        bool(linked), read_optional(optional[: len(DETAILS)], DETAILS),
-        **read_optional(optional[len(DETAILS) :], HISTORY),
+        bool(linked), _set_fields(optional[: len(DETAILS)], DETAILS),
+        **_set_fields(optional[len(DETAILS) :], HISTORY),
         tags=folded(_texts(tags)), sources=_ids(sources),
     )  # fmt: skip
     stored.before = copy.copy(stored)
@@ -252,16 +268,11 @@ _Item = thawed(Item)
 def _item(namespace: str, row: tuple[Any, ...]) -> Item:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, _, *optional, tags, sources = row
     created_at = moment(created)
-    fields: dict[str, Any] = {
-        name: moment(value) if is_time else value
-        for (name, is_time), value in zip(_TIMES, optional, strict=True)
-        if value is not None
-    }
     item = _Item(
         id, namespace, key, title, text, tuple(sorted(_texts(tags))), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated),
-        tuple(_ids(sources)), path, chunk, **fields,
+        tuple(_ids(sources)), path, chunk, **_set_fields(optional, OPTIONAL),
     )  # fmt: skip
     item.__class__ = Item
     return item
@@ -278,8 +289,16 @@ def _ids(value: list[int] | str | None) -> list[int]:
 
 
 # ---------------------------------------------------------------- new ids
+#
+# Ids of items, raw records and nodes are unique in a store, and each namespace assigns its own. A namespace takes
+# its ids from its own block, so that they reveal nothing about other namespaces. The first namespace has
+# the block 0 and the ids 1, 2, 3, ...; an id is never reused.
 
 
+BLOCK = 1_000_000_000
+"""Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
+_NUMBERED = ("items", "raw", "nodes", "versions")
+"""Tables that hold ids; versions have ids of items."""
 _COUNT = (
     "UPDATE ids SET last = ? + coalesce((SELECT max(id) FROM {} WHERE id > ids.last AND id < "
     "(ids.last / ? + 1) * ?), ids.last) WHERE ns = ? AND kind = ? RETURNING last - ?"
@@ -295,7 +314,8 @@ def new_ids(db: Db, ns: int, kind: str, count: int) -> range:
     if last is None:
         last = _last_given(db, _block(db, ns), kind)
         db.run("INSERT INTO ids VALUES (?, ?, ?)", ns, kind, last + count)
-    check_room(last, count)
+    if last % BLOCK + count >= BLOCK:
+        raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")
     return range(last + 1, last + 1 + count)
 
 
@@ -310,97 +330,25 @@ def _block(db: Db, ns: int) -> int:
     block = db.value("SELECT block FROM id_blocks WHERE ns = ?", ns)
     if block is not None:
         return block
-    own = max(db.value(f"SELECT max(id) FROM {kind} WHERE ns = ?", ns) or 0 for kind in NUMBERED)  # noqa: S608  (our own tables)
-    first = block_of(own)
+    own = max(db.value(f"SELECT max(id) FROM {kind} WHERE ns = ?", ns) or 0 for kind in _NUMBERED)  # noqa: S608  (our own tables)
+    first = own // BLOCK
+    claim = "INSERT INTO id_blocks VALUES (?, ?) ON CONFLICT DO NOTHING"
     for block in counted_from(first):
-        mine = block == first and own > 0
-        if (mine or _is_unused(db, block)) and _claim(db, block, ns):
+        is_ours = block == first and own > 0
+        # another namespace that claims the same block at the same time waits here, and does not get it
+        if (is_ours or not any(_largest(db, kind, block) for kind in _NUMBERED)) and db.run(claim, block, ns):
             return block
     raise AssertionError("unreachable")
 
 
-def _claim(db: Db, block: int, ns: int) -> bool:
-    """Another namespace that claims the same block at the same time waits here, and does not get it."""
-    return bool(db.run("INSERT INTO id_blocks VALUES (?, ?) ON CONFLICT DO NOTHING", block, ns))
-
-
-def _is_unused(db: Db, block: int) -> bool:
-    sql = "SELECT 1 FROM {} WHERE id > ? AND id < ? LIMIT 1"
-    return not any(db.value(sql.format(kind), *bounds(block)) for kind in NUMBERED)
+def _largest(db: Db, kind: str, block: int) -> int:
+    """The largest id of a block in a table; 0 if there is none."""
+    sql = f"SELECT max(id) FROM {kind} WHERE id > ? AND id < ?"  # noqa: S608  (our own tables)
+    return db.value(sql, block * BLOCK, (block + 1) * BLOCK) or 0
 
 
 def _last_given(db: Db, block: int, kind: str) -> int:
     """In a block that a namespace begins to use, also by an older version and for what is forgotten by now."""
-    low, high = bounds(block)
-    tables = ("items", "versions") if kind == "items" else (kind,)
-    found = max(db.value(f"SELECT max(id) FROM {table} WHERE id > ? AND id < ?", low, high) or 0 for table in tables)  # noqa: S608  (our own tables)
-    given = db.last_of_sequence(kind)
-    return max(low, found, given if given < high else 0)
-
-
-# ---------------------------------------------------------------- columns
-
-
-def detail_values(item: Details) -> list[Json]:
-    """The columns of `DETAILS`, in their order."""
-    values = ((column, getattr(item, name)) for name, column in DETAILS.items())
-    return [micros(value) if value is not None and column.holds == "time" else value for column, value in values]
-
-
-def read_optional(values: Iterable[Json], columns: Mapping[str, Column]) -> dict[str, Json]:
-    """The fields that are set, from the values of their columns."""
-    return {
-        column.name: moment(value) if column.holds == "time" else value
-        for column, value in zip(columns.values(), values, strict=True)
-        if value is not None
-    }
-
-
-def united_details(stored: Sequence[Json], again: NewItem) -> list[Json]:
-    """The columns of `DETAILS` of an item whose text is stored again: values that are set replace the stored ones."""
-    renewed = dict(zip(DETAILS, stored, strict=True))
-    said = dict(zip(DETAILS, detail_values(again), strict=True))
-    trusted = rules.most_trusted(renewed["source"], again.source)
-    renewed |= {name: value for name, value in said.items() if value is not None}
-    return list((renewed | {"expires_at": said["expires_at"], "source": trusted}).values())
-
-
-def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:
-    """The identity of an item without key and path: its text, and the fact of which the text is a value."""
-    words = text.strip() or f"\0{title.strip()}"
-    return words if subject is None else "\0".join((fold(subject), fold(attribute or ""), words))
-
-
-def fact_key(subject: str, attribute: str) -> str:
-    """Equal for two items that state the same attribute of the same subject, however they are spelled."""
-    return f"{fold(subject)}\0{fold(attribute)}"
-
-
-# ---------------------------------------------------------------- ids
-#
-# Ids of items, raw records and nodes are unique in a store, and each namespace assigns its own. A namespace takes
-# its ids from its own block, so that they reveal nothing about other namespaces. The first namespace has
-# the block 0 and the ids 1, 2, 3, ...; an id is never reused.
-
-
-BLOCK = 1_000_000_000
-"""Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
-
-KINDS = ("items", "raw", "nodes")
-NUMBERED = (*KINDS, "versions")
-"""Tables that hold ids; versions have ids of items."""
-
-
-def block_of(id: int) -> int:
-    return id // BLOCK
-
-
-def bounds(block: int) -> tuple[int, int]:
-    """Exclusive bounds of the ids of a block."""
-    return block * BLOCK, (block + 1) * BLOCK
-
-
-def check_room(last: int, count: int) -> None:
-    """`last`: the id that the namespace assigned last."""
-    if last % BLOCK + count >= BLOCK:
-        raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")
+    largest = max(_largest(db, table, block) for table in (("items", "versions") if kind == "items" else (kind,)))
+    older = db.last_of_sequence(kind)
+    return max(block * BLOCK, largest, older if older < (block + 1) * BLOCK else 0)

@@ -26,12 +26,10 @@ from fourfold.storage.sql.rows import new_ids, new_row, read_items
 from fourfold.storage.values import GIVEN_SPACE, Record, Version
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
     from fourfold.storage.sql.transaction import SqlTransaction
 
     Tx: TypeAlias = SqlTransaction[Any, Any]
 
-_FRAME = ("type", "namespace", "id")
 _COLUMNS = "id, item, until, merged, record"
 _SELECT = f"SELECT {_COLUMNS} FROM versions WHERE ns = ?"  # noqa: S608  (constants)
 _LATEST_FIRST = "ORDER BY until DESC, merged, id"
@@ -79,7 +77,7 @@ class SavedVersions:
         earlier = self.of_items([item.id])
         own = [version for version in earlier if not version.merged]
         since = moment(own[0].until) if own else item.created_at
-        record = _record(replace(item, valid_from=since), linked=linked)
+        record = records.item_record(replace(item, valid_from=since), linked=linked, vector=None)
         (id,) = new_ids(self._db, self._ns, "items", 1)
         self.add([Version(id, item.id, _after(earlier, now), merged=False, record=record)])
         self.remove([version.id for version in own[VERSIONS - 1 :]])
@@ -201,17 +199,11 @@ def _after(known: Sequence[Version], now: datetime) -> int:
     return max([micros(now), *(version.until + 1 for version in known)])
 
 
-def _record(item: Item, *, linked: bool, vector: Vector | None = None) -> Record:
-    made = None if vector is None else np.float32(vector).tobytes()
-    record = records.item_record(item, linked=linked, vector=made)
-    return {name: value for name, value in record.items() if name not in _FRAME}
-
-
 def _merged(tx: Tx, item: Item, kept: int, until: int) -> Version:
     """With its vector, if callers give the vectors of the namespace and no embedder makes them."""
     vector = tx.items.stored_vectors([item.id]).get(item.id) if _given_dimension(tx.ns.space) else None
-    single = None if isinstance(vector, Windows) else vector
-    record = _record(item, linked=_is_linked(tx, item.id), vector=single)
+    content = None if vector is None or isinstance(vector, Windows) else np.float32(vector).tobytes()
+    record = records.item_record(item, linked=_is_linked(tx, item.id), vector=content)
     return Version(item.id, kept, until, merged=True, record=record)
 
 
