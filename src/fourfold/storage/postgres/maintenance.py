@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
-from fourfold.index.log_tail import Change
+from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Json
 from fourfold.storage.postgres import namespaces, postings, schema, vectors
 from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.index_feed import index_problems, index_status, mend_index
 from fourfold.storage.postgres.namespaces import Namespace, PostgresLinkRows
-from fourfold.storage.postgres.words import GERMAN, Text, hash_terms, term_keys, write_texts
+from fourfold.storage.postgres.words import count_terms, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
 from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sql.rows import TEXT_ROW
-from fourfold.text.analysis import ANALYSER_VERSION
+from fourfold.text.analysis import ANALYSER_VERSION, analyse_item
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
@@ -49,15 +49,11 @@ def check_store(db: Connection) -> Iterator[str]:
             yield f"namespace {ns.name}: {problem}"
 
 
-def _texts(db: Connection, ns: int) -> Iterator[list[Text]]:
-    after = 0
-    while True:
-        sql = f"SELECT {TEXT_ROW} FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608  (constants)
-        page = [Text(*row) for row in db.rows(sql, ns, after, _PAGE_TEXTS)]
-        if not page:
-            return
+def _texts(db: Connection, ns: int) -> Iterator[list[TextRow]]:
+    after, sql = 0, f"SELECT {TEXT_ROW} FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608  (constants)
+    while page := db.rows(sql, ns, after, _PAGE_TEXTS):
         yield page
-        after = page[-1].id
+        after = page[-1][0]
 
 
 def _drift(db: Connection, ns: Namespace) -> Iterator[str]:
@@ -66,15 +62,12 @@ def _drift(db: Connection, ns: Namespace) -> Iterator[str]:
     wrong = 0
     for page in _texts(db, ns.id):
         sql = "SELECT item, hashes, keys FROM texts WHERE item = ANY(?::bigint[])"
-        found = {item: (hashed, keys) for item, hashed, keys in db.rows(sql, [text.id for text in page])}
-        for text in page:
-            expected = text.terms
-            hashed = hash_terms(expected)
-            wrong += found.get(text.id) != (hashed.tobytes(), term_keys(ns.id, hashed))
-            for term in set(expected):
-                counts = terms.setdefault(term, [0, 0])
-                counts[0] += 1
-                counts[1] += text.language == GERMAN
+        stored = {item: (hashes, keys) for item, hashes, keys in db.rows(sql, [item for item, *_ in page])}
+        for item, title, text, language in page:
+            expected = analyse_item(title, text, language)
+            hashes = hash_terms(expected)
+            wrong += stored.get(item) != (hashes.tobytes(), term_keys(ns.id, hashes))
+            count_terms(terms, expected, language)
     if wrong:
         yield f"keyword search differs from the text of {wrong} items"
     known = {term: counts for term, *counts in db.rows("SELECT term, items, german FROM terms WHERE ns = ?", ns.id)}
@@ -97,7 +90,7 @@ def analyse_again(db: Connection, ns: Namespace) -> None:
     ns.tokens = 0
     for page in _texts(db, ns.id):
         write_texts(db, ns, [], page)
-        ns.touch((text.id for text in page), Change.TEXT)
+        ns.touch((item for item, *_ in page), Change.TEXT)
     ns.text_changes += 1
     ns.vector_changes += 1
 

@@ -15,7 +15,7 @@ from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.connection import Connection, copy_rows, facts
 from fourfold.storage.postgres.index_log import Generation
 from fourfold.storage.postgres.vectors import stored, vector_rows
-from fourfold.storage.postgres.words import Text, write_texts
+from fourfold.storage.postgres.words import write_texts
 from fourfold.storage.sql import namespaces as sql_namespaces
 from fourfold.storage.sql.dialect import digest, sendable
 from fourfold.storage.sql.linking import LinkRows, name_terms
@@ -156,7 +156,7 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         self.db.run_many("INSERT INTO item_tags VALUES (?, ?, ?, ?)", tagged)
 
     def _index_texts(self, old: Sequence[TextRow], new: Sequence[TextRow]) -> None:
-        write_texts(self.db, self.ns, [Text(*row) for row in old], [Text(*row) for row in new])
+        write_texts(self.db, self.ns, old, new)
 
     def _remove(self, items: Sequence[int]) -> None:
         """Also drops the states of the files of which these items are chunks; SQLite has a trigger for that."""

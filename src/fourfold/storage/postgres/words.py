@@ -7,16 +7,15 @@ enough were read. Analysed texts and statistics are written with the item they b
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fourfold.index import rows as scoring
-from fourfold.index.rows import NONE, Documents, Scored, term_hash
+from fourfold.index.log_tail import TextRow
+from fourfold.index.rows import NONE, Documents, Scored, term_hash, term_hashes
 from fourfold.model import Filters
 from fourfold.native import bindings
 from fourfold.retrieval import Ranking
@@ -43,22 +42,8 @@ if TYPE_CHECKING:
 GERMAN = "de"
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """An item as the keyword index sees it."""
-
-    id: int
-    title: str
-    text: str
-    language: str
-
-    @property
-    def terms(self) -> list[str]:
-        return analyse_item(self.title, self.text, self.language)
-
-
 def hash_terms(terms: Iterable[str]) -> NDArray[np.uint32]:
-    return np.array([zlib.crc32(term.encode("utf-8", "surrogatepass")) for term in terms], np.uint32)
+    return np.array(term_hashes(terms), np.uint32)
 
 
 def term_keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
@@ -66,47 +51,38 @@ def term_keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
     return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
 
 
-def write_texts(db: Connection, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
+def count_terms(counts: dict[str, list[int]], terms: Iterable[str], language: str, sign: int = 1) -> None:
+    """Counts an item with these terms, by term: the items that have it, and those in German."""
+    for term in set(terms):
+        of_term = counts.setdefault(term, [0, 0])
+        of_term[0] += sign
+        of_term[1] += sign * (language == GERMAN)
+
+
+def write_texts(db: Connection, ns: Namespace, old: Sequence[TextRow], new: Sequence[TextRow]) -> None:
     """Removes old texts from the statistics and adds new ones."""
     if not old and not new:
         return
-    analysed = [(text, text.terms) for text in new]
-    change: Counter[tuple[str, bool]] = Counter()
-    for sign, texts in ((-1, ((text, text.terms) for text in old)), (1, analysed)):
-        for text, terms in texts:
+    counts: dict[str, list[int]] = {}
+    analysed = [(item, analyse_item(*text), text[2]) for item, *text in new]
+    for sign, texts in ((-1, ((item, analyse_item(*text), text[2]) for item, *text in old)), (1, analysed)):
+        for _, terms, language in texts:
             ns.tokens += sign * len(terms)
-            for term in set(terms):
-                change[term, text.language == GERMAN] += sign
+            count_terms(counts, terms, language, sign)
     ns.text_changes += 1
-    _count(db, ns.id, change)
-    _store(db, ns, [(text.id, hash_terms(terms)) for text, terms in analysed])
-
-
-def _count(db: Connection, ns: int, change: Counter[tuple[str, bool]]) -> None:
-    by_term: dict[str, tuple[int, int]] = {}
-    for (term, german), count in change.items():
-        items, spoken = by_term.get(term, (0, 0))
-        by_term[term] = (items + count, spoken + (count if german else 0))
-    moved = sorted((term, *counts) for term, counts in by_term.items() if any(counts))
-    if not moved:
-        return
-    db.run("INSERT INTO terms SELECT ?, * FROM unnest(?::text[], ?::int[], ?::int[]) ON CONFLICT (ns, term) "
-        "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
-        ns, *map(list, zip(*moved, strict=True)),
-    )  # fmt: skip
-    lost = [term for term, items, _ in moved if items < 0]
-    if lost:
-        db.run("DELETE FROM terms WHERE ns = ? AND term = ANY(?) AND items <= 0", ns, lost)
-
-
-def _store(db: Connection, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
+    changed = sorted((term, *of_term) for term, of_term in counts.items() if any(of_term))
+    if changed:
+        db.run("INSERT INTO terms SELECT ?, * FROM unnest(?::text[], ?::int[], ?::int[]) ON CONFLICT (ns, term) "
+            "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
+            ns.id, *map(list, zip(*changed, strict=True)),
+        )  # fmt: skip
+    if lost := [term for term, items, _ in changed if items < 0]:
+        db.run("DELETE FROM terms WHERE ns = ? AND term = ANY(?) AND items <= 0", ns.id, lost)
+    hashed = [(item, hash_terms(terms)) for item, terms, _ in analysed]
     db.run_many(
         "INSERT INTO texts VALUES (?, ?, ?, ?, ?::bigint[], ?) ON CONFLICT (item) DO UPDATE SET "
         "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
-        [
-            (item, ns.id, len(found), found.tobytes(), term_keys(ns.id, found), ns.text_changes)
-            for item, found in hashed
-        ],
+        [(item, ns.id, len(each), each.tobytes(), term_keys(ns.id, each), ns.text_changes) for item, each in hashed],
     )
 
 
@@ -210,7 +186,10 @@ MOST_ROWS = 12_000
 """Rows read for one query: if only common words are left, some of their rows are not seen."""
 EARLY_ITEMS = 200_000
 """In a namespace of at most this many items, postings are read before their number is known."""
+_NEWER_ROWS = 12_000
+"""Newer rows read for one query: many more than there are while a process publishes."""
 _ANYTHING: Condition = ("", ())
+NOTHING = Scored(NONE, np.empty(0), np.empty(0))
 
 
 class KeywordSearch:
@@ -225,12 +204,11 @@ class KeywordSearch:
             return Ranking(notes=query.notes)
         condition, narrow = (_ANYTHING, None) if unfiltered else self._at.narrowed(filters)
         if narrow is not None:
-            packed = Packed.read(self._at.db.rows(*of_items(self._at.ns, narrow))[0])
-            scored = score(self._at.ns, query, packed)
+            scored = self._scored(query, of_items(self._at.ns, narrow))
         elif indexed and (engine := self._of_index(query, limit, filters, condition)) is not None:
             scored = engine
         elif self._at.ns.parts:
-            scored = _best_posted(self._at, query, limit, condition, proposals)
+            scored = self._best_posted(query, limit, condition, proposals)
         else:
             scored = self._of_rarest(query, limit, condition)
         order = bindings.order(scored.ids, scored.scores)[:limit]
@@ -244,8 +222,10 @@ class KeywordSearch:
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         """BM25 and coverage of these items; zeros where no word matches."""
         query, _ = self._query(text, None)
-        packed = Packed.read(self._at.db.rows(*of_items(self._at.ns, ids))[0])
-        return score(self._at.ns, query, packed).ranking(query)
+        return self._scored(query, of_items(self._at.ns, ids)).ranking(query)
+
+    def _scored(self, query: KeywordQuery, statement: Statement) -> Scored:
+        return score(self._at.ns, query, Packed.read(self._at.db.rows(*statement)[0]))
 
     def query(self, text: str) -> KeywordQuery:
         return self._query(text, None)[0]
@@ -263,7 +243,7 @@ class KeywordSearch:
         preparing = Preparation(ns, text, self._at.caches.code_shares.known(ns.id, ns.text_changes, ""))
         questions, terms = preparing.questions(), frozenset(preparing.terms)
         is_early = limit is not None and terms and ns.parts and ns.items <= EARLY_ITEMS
-        early = _proposing(self._at, terms, _ANYTHING) if is_early else []
+        early = self._proposing(terms, _ANYTHING) if is_early else []
         answers = together(self._at.db, [*questions, *early])
         preparing.learn(answers[: len(questions)])
         while not preparing.is_complete:
@@ -277,8 +257,7 @@ class KeywordSearch:
         candidates, count = self._at.candidates, min(2 * limit + 50, MOST_CANDIDATES)
         while (proposed := candidates.match(query, count, filters)) is not None:
             ids = [*proposed, *(candidates.tail or ())]
-            statement = of_terms(self._at.ns, ids, query.terms, condition)
-            scored = score(self._at.ns, query, Packed.read(self._at.db.rows(*statement)[0]))
+            scored = self._scored(query, of_terms(self._at.ns, ids, query.terms, condition))
             kept = np.count_nonzero(np.isin(scored.ids, proposed))  # newer rows do not show how many the filter removed
             if kept >= limit or len(proposed) < count:
                 return scored
@@ -292,11 +271,38 @@ class KeywordSearch:
         at, scored = self._at, NOTHING
         for words, left in stages(query, at.ns.items, at.tuning.first_stage_uses):
             statement = proposal(at.ns, words, condition, MOST_ROWS - len(scored.ids))
-            packed = Packed.read(at.db.rows(*statement)[0])
-            scored = joined(scored, score(at.ns, query, packed))
+            scored = joined(scored, self._scored(query, statement))
             if kth(scored.scores, limit) > left or len(scored.ids) >= MOST_ROWS:
                 break
         return scored
+
+    def _best_posted(
+        self, query: KeywordQuery, limit: int, condition: Condition, answers: Sequence[Sequence[Answer]] | None
+    ) -> Scored:
+        """The best rows of the parts and of newer texts. `answers`: those to `_proposing`."""
+        at = self._at
+        words = postings.rarest(query, at.ns.items, at.tuning.postings_uses)
+        terms = [term for word in words for term in word.terms]
+        answers = answers or together(at.db, self._proposing(terms, condition))
+        uses, *tail = (Packed.read(answer[0]) for answer in answers)
+        proposed = postings.proposals(at.caches.shelf.learn(at.ns, at.parts, uses), words, at.ns.average_length)
+        fresh = score(at.ns, query, tail[0]) if tail else NOTHING
+        count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
+        while True:
+            ids, least = proposed.best(count)
+            scored = joined(fresh, self._scored(query, of_items(at.ns, ids, condition)))
+            if kth(scored.scores, limit) >= least:
+                return scored
+            count *= 4
+
+    def _proposing(self, terms: Iterable[str], condition: Condition) -> list[Statement]:
+        """What the parts contain of these terms, and newer texts that have one of them."""
+        ns, hashes = self._at.ns, sorted({term_hash(term) for term in terms})
+        uses, end = postings.uses(ns, hashes, self._at.parts), postings.end(ns)
+        if end == ns.text_changes:
+            return [uses]
+        newer = "change > ? AND keys && ?::bigint[]"
+        return [uses, _rows_of(ns, newer, (end, _keys(ns, hashes)), condition, _NEWER_ROWS)]
 
 
 # ---------------------------------------------------------------- the query
@@ -400,57 +406,6 @@ def of_terms(ns: Namespace, ids: Iterable[int], terms: Iterable[str], condition:
 
 def _keys(ns: Namespace, hashes: Iterable[int]) -> str:
     return array(sorted(ns.id << 32 | hashed for hashed in hashes))
-
-
-# ---------------------------------------------------------------- a large namespace
-
-
-NOTHING = Scored(NONE, np.empty(0), np.empty(0))
-
-_NEWER_ROWS = 12_000
-"""Newer rows read for one query: many more than there are while a process publishes."""
-
-
-def _best_posted(
-    at: PostgresSnapshot,
-    query: KeywordQuery,
-    limit: int,
-    condition: Condition,
-    answers: Sequence[Sequence[Answer]] | None = None,
-) -> Scored:
-    """The best rows of the parts and of newer texts. `answers`: those to `_proposing`."""
-    words = postings.rarest(query, at.ns.items, at.tuning.postings_uses)
-    terms = [term for word in words for term in word.terms]
-    answers = answers or together(at.db, _proposing(at, terms, condition))
-    uses, *tail = (Packed.read(answer[0]) for answer in answers)
-    proposed = postings.proposals(at.caches.shelf.learn(at.ns, at.parts, uses), words, at.ns.average_length)
-    fresh = score(at.ns, query, tail[0]) if tail else NOTHING
-    count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
-    while True:
-        ids, least = proposed.best(count)
-        packed = Packed.read(at.db.rows(*of_items(at.ns, ids, condition))[0])
-        scored = joined(fresh, score(at.ns, query, packed))
-        if kth(scored.scores, limit) >= least:
-            return scored
-        count *= 4
-
-
-def _proposing(at: PostgresSnapshot, terms: Iterable[str], condition: Condition) -> list[Statement]:
-    """What the parts contain of these terms, and newer texts that have one of them."""
-    hashes = sorted({term_hash(term) for term in terms})
-    uses = postings.uses(at.ns, hashes, at.parts)
-    if postings.end(at.ns) == at.ns.text_changes:
-        return [uses]
-    return [
-        uses,
-        _rows_of(
-            at.ns,
-            "change > ? AND keys && ?::bigint[]",
-            (postings.end(at.ns), _keys(at.ns, hashes)),
-            condition,
-            _NEWER_ROWS,
-        ),
-    ]
 
 
 # ---------------------------------------------------------------- scores
