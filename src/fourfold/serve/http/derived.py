@@ -7,7 +7,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from inspect import Parameter as Argument
 from inspect import Signature, signature
@@ -190,7 +190,7 @@ def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], me
     if "ids" in arguments:
         ids = list(dict.fromkeys(arguments["ids"]))
         limit = len(ids) - offset
-    elif _is_whole(operation):
+    elif _is_whole(operation.name):
         rows = [*method(**arguments)]
         total = len(rows)
 
@@ -213,9 +213,10 @@ def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], me
     return reply({operation.answer: shown.forms, **totals, "next_cursor": after_row(end) if more else None})
 
 
-def _is_whole(operation: Operation) -> bool:
+@cache
+def _is_whole(name: str) -> bool:
     """Whether the method returns the whole list, whose page the server takes."""
-    return not {"limit", "ids"} & signature(getattr(Memory, operation.name)).parameters.keys()
+    return not {"limit", "ids"} & signature(getattr(Memory, name)).parameters.keys()
 
 
 def answer_model(operation: Operation) -> Any:
@@ -226,7 +227,7 @@ def answer_model(operation: Operation) -> Any:
     if not operation.answer:
         return schemas.answer_type(get_args(result)[0] if operation.takes_one else result)
     fields: dict[str, Any] = {operation.answer: schemas.answer_type(list[EDGE] if result is NoneType else result)}
-    if operation.paged and (get_origin(result) is Rows or _is_whole(operation)):
+    if operation.paged and (get_origin(result) is Rows or _is_whole(operation.name)):
         fields["total"] = int
     if operation.paged:
         fields["next_cursor"] = str | None
