@@ -243,8 +243,10 @@ def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[A
     return db.rows(sql, ns, db.ids(ids))
 
 
-def _set_fields(values: Iterable[Any], names: Iterable[str]) -> dict[str, Any]:
-    """The fields that are set, from the values of their columns."""
+def _set_fields(values: Sequence[Any], names: Iterable[str]) -> dict[str, Any]:
+    """The fields that are set, from the values of their columns; most items have none."""
+    if values.count(None) == len(values):
+        return {}
     pairs = zip(names, values, strict=True)
     return {name: moment(value) if _TIMES[name] else value for name, value in pairs if value is not None}
 
@@ -269,10 +271,10 @@ def _item(namespace: str, row: tuple[Any, ...]) -> Item:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, _, *optional, tags, sources = row
     created_at = moment(created)
     item = _Item(
-        id, namespace, key, title, text, tuple(sorted(_texts(tags))), kind,
+        id, namespace, key, title, text, tuple(sorted(_texts(tags))) if tags else (), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated),
-        tuple(_ids(sources)), path, chunk, **_set_fields(optional, OPTIONAL),
+        tuple(_ids(sources)) if sources else (), path, chunk, **_set_fields(optional, OPTIONAL),
     )  # fmt: skip
     item.__class__ = Item
     return item
