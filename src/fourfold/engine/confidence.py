@@ -69,9 +69,13 @@ WORDS: Final = Fit(-3.5, Evidence(words=1.7, lead_words=5.6, asked=5.0, first=1.
 """For items without a cosine."""
 
 
+LARGEST_EXPONENT: Final = 700.0
+"""A cosine far below the average of nearly equal vectors has odds that no float can hold."""
+
+
 def confidence(evidence: Evidence, fit: Fit = BOTH, log_odds: float = 0.0) -> float:
     """`log_odds`: what further retrievers add."""
-    return round(1 / (1 + math.exp(-fit.log_odds(evidence) - log_odds)), 6)
+    return round(1 / (1 + math.exp(min(LARGEST_EXPONENT, -fit.log_odds(evidence) - log_odds))), 6)
 
 
 CoverageOf = Callable[[Sequence[int]], Mapping[int, float]]

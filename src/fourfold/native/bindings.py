@@ -92,7 +92,17 @@ def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any, fail
     function.restype, function.argtypes = result, arguments
     if fails and result is not None:
         function.errcheck = _checked
-    return function
+
+    def call(*values: Any) -> Any:
+        """ctypes makes an error of its own of Ctrl-C that arrives while it converts an argument."""
+        try:
+            return function(*values)
+        except ctypes.ArgumentError as error:
+            if KeyboardInterrupt.__name__ in str(error):
+                raise KeyboardInterrupt from error
+            raise
+
+    return call
 
 
 def _checked(result: int, _function: object, _arguments: object) -> int:

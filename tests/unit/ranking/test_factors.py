@@ -143,6 +143,11 @@ def test_more_evidence_never_lowers_confidence(fit: Fit) -> None:
 
 
 @pytest.mark.spec("B14")
+def test_evidence_of_any_size_has_a_confidence() -> None:
+    assert confidence(Evidence(nearness=-1e6)) == 0.0
+    assert confidence(Evidence(nearness=1e6)) == 1.0
+
+
 def test_confidence_of_a_response_is_that_of_its_first_result() -> None:
     results: list[Any] = [SimpleNamespace(confidence=confidence) for confidence in (0.3, 0.8, 0.1)]
     assert response_confidence(results) == 0.3
