@@ -574,10 +574,8 @@ class Nearest:
 
     def result(self) -> tuple[Ints, Floats]:
         """Return items and cosines, best first, ties by id; raise OutOfRange if a row does not match its checksum."""
-        try:
-            count = _finish(self.count, byref(self._struct))
-        finally:
-            _started.discard(self)
+        count = _finish(self.count, byref(self._struct))
+        _started.discard(self)  # not after an interruption: the thread may still read the arrays
         return self._ids[:count], self._scores[:count]
 
     @property
