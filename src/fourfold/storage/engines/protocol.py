@@ -404,12 +404,12 @@ class Nodes(Generic[C]):
         raise IndexUnavailable("; ".join(dict.fromkeys(reasons)), "Check the nodes of the index")
 
     def _holds(self, node: Node, collection: str, cursor: C, find_end: Callable[[str], C | None]) -> bool:
-        end_known = self._known.get((node.name, collection))
-        if end_known is None or end_known.end < cursor or time.monotonic() > end_known.since + _TRUSTED_SECONDS:
+        held = self._known.get((node.name, collection))
+        if held is None or held.end < cursor or time.monotonic() > held.since + _TRUSTED_SECONDS:
             applied = node.applied(collection, ATTEMPT_SECONDS)
             end = None if applied is None else find_end(applied.mark)
             if end is None:
                 self._known.pop((node.name, collection), None)
                 return False
-            self._known[node.name, collection] = end_known = _Known(end, time.monotonic())
-        return end_known.end >= cursor
+            self._known[node.name, collection] = held = _Known(end, time.monotonic())
+        return held.end >= cursor
