@@ -6,9 +6,9 @@
 `gather` asks every collection, whose judged items are stored but for 40 % of them, three kinds of questions: those that
 stored items answer, near misses whose judged items are all missing, and far-off ones of other collections. The demo is
 stored whole. `near_misses.py` adds made-up things, and questions about things of the demo. The evidence of the first
-ten results of each question is written to FOLDER.
+ten results of each question is written to FOLDER. Needs the extra `rerank`, whose model reads the results once more.
 
-`fit` prints the logistic fit to all of them (`BOTH` and others of engine/confidence.py), writes the table of
+`fit` prints the logistic fit to all of them (`BOTH` and others of engine/confidence.py), writes the tables of
 docs/quality-confidence.md, and docs/confidence.svg. Every figure is of data outside of the fit: a collection is left
 out (all languages of XQuAD at once, and all questions about the demo), and the made-up things are halved by their
 names. Only the demo has questions for relations, so these have no figures. Kinds of questions weigh the same in every
@@ -53,14 +53,16 @@ STORED = 0.6
 QUESTIONS, ITEMS, SCOPED_ITEMS, FAR = 200, 1500, 4000, 4
 """Questions and items of a collection, and far-off questions of each other one."""
 TOP = 10
-MODES: dict[str, tuple[str, ...] | None] = {
-    "all": None,
-    "vectors": ("semantic",),
-    "words": ("keyword", "graph", "tags"),
+MODES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "vectors": {"only": ("semantic",)},
+    "words": {"only": ("keyword", "graph", "tags")},
+    "read": {"rerank": "ms-marco"},
 }
+PATIENCE = Settings(rerank_seconds=60.0)
 ANSWERED, NEAR, OFF = "answered", "near", "far"
-SHARES = {ANSWERED: 0.5, NEAR: 0.3, OFF: 0.2}
-"""Weights of the kinds of questions."""
+SHARES = {ANSWERED: 0.55, NEAR: 0.27, OFF: 0.18}
+"""Weights of the kinds of questions: what confidence assumes of those that are asked."""
 TIMES = {f"{name}, half {number}": 2 for name in (MADE_UP, SMALL) for number in (1, 2)} | {FOREIGN_NAME: 2}
 """Weights of sources that are not 1: only these ask about names for what is not stored."""
 RIDGE = 1e-4
@@ -184,17 +186,17 @@ def scope(thing: str) -> str:
 
 def rows_of(stored: Collection, asked: Sequence[Asked], cache: Path | None, recorded: Recorded) -> Iterator[Row]:
     """Ask all questions in all modes."""
-    with open_bench(stored, Settings(), cache) as bench:
+    with open_bench(stored, PATIENCE, cache) as bench:
         bench.fill()
         for one in asked:
-            for mode, only in MODES.items():
-                yield from results_of(bench, one, mode, only, recorded)
+            for mode, options in MODES.items():
+                yield from results_of(bench, one, mode, options, recorded)
 
 
-def results_of(bench: Bench, asked: Asked, mode: str, only: Sequence[str] | None, recorded: Recorded) -> Iterator[Row]:
+def results_of(bench: Bench, asked: Asked, mode: str, options: dict[str, Any], recorded: Recorded) -> Iterator[Row]:
     """The first results of one question."""
     recorded.clear()
-    for place, result in enumerate(bench.search(asked.question, top_k=TOP, only=only).results):
+    for place, result in enumerate(bench.search(asked.question, top_k=TOP, **options).results):
         cosine, evidence = recorded[result.id]
         right, numbers = result.key in asked.right, tuple(round(number, 5) for number in evidence)
         yield Row(asked.source, asked.question.id, asked.kind, mode, place, right, cosine is not None, numbers)
@@ -279,6 +281,7 @@ VARIANTS = {
     "BOTH": ("all", ("nearness", "words", "lead", "alone", "asked", "first")),
     "VECTORS": ("vectors", ("nearness", "lead", "first")),
     "WORDS": ("words", ("words", "lead_words", "asked", "first")),
+    "READ": ("read", ("nearness", "words", "lead", "alone", "asked", "first", "read")),
 }
 """By the name of the constant: the mode of the searches whose results are fitted, and the evidence."""
 
@@ -286,14 +289,16 @@ VARIANTS = {
 def fit(rows: Sequence[Row]) -> None:
     """Print the constants, and write page and plot."""
     for constant, (mode, names) in VARIANTS.items():
-        chosen = [row for row in rows if row.mode == mode]
+        chosen = [row for row in rows if row.mode == mode and ("read" not in names or Evidence(*row.evidence).read)]
         slopes = logistic(matrix(chosen, names), right(chosen), weights(chosen))
         told = ", ".join(f"{name}={slope:.2f}" for name, slope in zip(names, slopes[1:], strict=True))
         print(f"{constant}: Final = Fit({slopes[0]:.2f}, Evidence({told}))")
         chosen = [row for row in chosen if row.source != RELATIONS]
         guessed = held_out(chosen, names)
         if constant == "BOTH":
-            write(chosen, guessed)
+            PLOT.write_text(plot(calibration_of_firsts(chosen, guessed)), encoding="utf-8")
+        if constant in TABLES:
+            write(TABLES[constant], chosen, guessed)
         print(*table(chosen, guessed), sep="\n")
 
 
@@ -414,17 +419,20 @@ def calibration(rows: Sequence[Row], guessed: Floats) -> list[tuple[float, float
     ]
 
 
-def write(rows: Sequence[Row], guessed: Floats) -> None:
-    """Put the table into the page, and draw the plot."""
+def calibration_of_firsts(rows: Sequence[Row], guessed: Floats) -> list[tuple[float, float, float]]:
     firsts = [number for number, row in enumerate(rows) if row.place == 0]
-    PLOT.write_text(plot(calibration([rows[each] for each in firsts], guessed[firsts])), encoding="utf-8")
-    if PAGE.exists():
-        told = "\n".join(table(rows, guessed))
-        text = PAGE.read_text("utf-8")
-        text = re.sub(
-            r"(<!-- figures -->\n).*?(\n<!-- end -->)", lambda found: f"{found[1]}{told}{found[2]}", text, flags=re.S
-        )
-        PAGE.write_text(text, encoding="utf-8")
+    return calibration([rows[each] for each in firsts], guessed[firsts])
+
+
+TABLES = {"BOTH": "figures", "READ": "read"}
+"""By the name of the constant: the table of the page."""
+
+
+def write(name: str, rows: Sequence[Row], guessed: Floats) -> None:
+    """Put the table into the page."""
+    lines = "\n".join(table(rows, guessed))
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    PAGE.write_text(marked.sub(lambda part: f"{part[1]}{lines}{part[2]}", PAGE.read_text("utf-8")), encoding="utf-8")
 
 
 SIDE, EDGE = 320, 40

@@ -48,7 +48,7 @@ class Model:
             for start in range(0, max(1, len(body) - room + STEP), STEP):
                 windows.append([*ids[:head], *body[start : start + room], END])
                 owners.append(number)
-        return self._vectors(windows), torch.tensor(owners)
+        return self._vectors(windows), torch.tensor(owners, device=DEVICE)
 
     def _ids(self, prefix: str, texts: list[str]) -> list[list[int]]:
         return [each.ids for each in self._split.encode_batch([self._fold(prefix + text) for text in texts])]
@@ -57,7 +57,7 @@ class Model:
         lengths = np.array([len(row) for row in rows])
         ids = np.fromiter(chain.from_iterable(rows), np.int32)
         unused = np.zeros(len(rows), np.int8)
-        return embed(self._encoder, Texts(ids, np.cumsum(lengths) - lengths, lengths, unused, unused)).float().cpu()
+        return embed(self._encoder, Texts(ids, np.cumsum(lengths) - lengths, lengths, unused, unused)).float()
 
 
 def collection(path: Path) -> tuple[list[dict], list[dict], dict[str, dict[str, float]]]:
@@ -88,7 +88,8 @@ def measure(model: Model, path: Path) -> float:
     sessions = [(each.get("metadata") or {}).get("session_no") for each in documents]
     total = 0.0
     for query, vector in zip(queries, asked, strict=True):
-        best = torch.full((len(documents),), -2.0).scatter_reduce(0, owners, windows @ vector, "amax").numpy()
+        nothing = torch.full((len(documents),), -2.0, device=DEVICE)
+        best = nothing.scatter_reduce(0, owners, windows @ vector, "amax").cpu().numpy()
         about = query.get("metadata") or {}
         if about.get("scope"):
             hidden = [
@@ -113,7 +114,7 @@ def everyday(model: Model, path: Path) -> tuple[int, int]:
     asked = model.queries([row[0] for row in rows])
     notes, owners = model.passages([row[1] for row in rows])
     assert len(owners) == len(rows)
-    return int((asked @ notes.T).argmax(1).eq(torch.arange(len(rows))).sum()), len(rows)
+    return int((asked @ notes.T).argmax(1).eq(torch.arange(len(rows), device=DEVICE)).sum()), len(rows)
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ EPSILON = 1e-12
 CONTRIB = "com.microsoft"
 OPSET, IR_VERSION = 18, 9
 
-SMOOTHING = 0.8
+SMOOTHING = 0.85
 """Share of the spread between input channels that moves from the activations into the weights."""
 GELU_MINIMUM = 0.17
 NEGATIVE_SHARE = 0.1

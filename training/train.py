@@ -73,7 +73,8 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4096, help="of a step, at most")
     parser.add_argument("--rate", type=float, default=4e-4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--resume", type=Path)
+    parser.add_argument("--resume", type=Path, help="weights to go on from, the shipped ones too")
+    parser.add_argument("--compile", action="store_true", help="fuse what lies between the multiplications")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -90,6 +91,7 @@ def main() -> None:
     encoder = from_bert(weights, None if options.resume else options.keep).to(DEVICE)
     if not options.resume:
         centre(encoder, blocks, draw)
+    embed = torch.compile(encoder, dynamic=True) if options.compile else encoder
     words = [encoder.words.weight]
     others = [each for each in encoder.parameters() if each is not encoder.words.weight]
     optimizer = torch.optim.AdamW(
@@ -115,7 +117,7 @@ def main() -> None:
                 ids = torch.where(hide, HIDDEN_ID, ids)
             wanted = targets[meaning[chosen]].float()
             with torch.autocast(DEVICE, dtype=torch.bfloat16):
-                made = encoder(ids)
+                made = embed(ids)
             made = functional.normalize(made, dim=-1)
             loss, away = loss_of(made, wanted)
             optimizer.zero_grad(set_to_none=True)

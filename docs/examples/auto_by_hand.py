@@ -9,6 +9,6 @@ fusion = fuse_auto(
     )
 )
 print({name: round(weight, 3) for name, weight in fusion.weights.items() if weight})
-# -> {'semantic': 0.31, 'keyword': 0.69}
+# -> {'semantic': 0.426, 'keyword': 0.574}
 print([(hit.id, round(hit.score, 3)) for hit in fusion.ranked])
-# -> [(2, 0.853), (1, 0.31)]
+# -> [(2, 0.798), (1, 0.426)]

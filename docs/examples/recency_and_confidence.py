@@ -15,4 +15,4 @@ named = Evidence(nearness=0.35, lead=0.1, first=1)
 paraphrase = Evidence(nearness=0.6, words=0.2, lead=0.15, first=1)
 exact = Evidence(nearness=0.3, words=1, lead=0.05, lead_words=0.8, alone=0.8, first=1)
 print([round(confidence(each), 2) for each in (Evidence(), named, paraphrase, exact)])
-# -> [0.01, 0.21, 0.61, 0.96]
+# -> [0.01, 0.2, 0.62, 0.96]

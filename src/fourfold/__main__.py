@@ -1,5 +1,15 @@
-"""`python -m fourfold`."""
+"""`fourfold`, also as `python -m fourfold`."""
 
-from fourfold.cli.main import main
 
-main()
+def main() -> None:
+    """Ctrl-C gives no traceback, also while the command line is imported."""
+    try:
+        from fourfold.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

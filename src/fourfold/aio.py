@@ -104,6 +104,7 @@ class AsyncMemory:
     list = _threaded(Memory.list)
     count = _threaded(Memory.count)
     forget = _threaded(Memory.forget)
+    delete = forget
     forget_matching = _threaded(Memory.forget_matching)
     unknown_names = _threaded(Memory.unknown_names)
     add_raw = _threaded(Memory.add_raw)
@@ -122,6 +123,7 @@ class AsyncMemory:
     embeds_in = _threaded(Memory.embeds_in)
     reembed = _threaded(Memory.reembed)
     index_folders = _threaded(Memory.index_folders)
+    import_sessions = _threaded(Memory.import_sessions)
     index = _threaded(Memory.index)
     # graph
     add_node = _threaded(Memory.add_node)

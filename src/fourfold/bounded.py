@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import IO, Final
 
-from fourfold.limits import PACKED_FILE_BYTES
+from fourfold.limits import PACKED_FILE_BYTES, SMALL_FILE_BYTES
 
 _PARTS: Final = 10_000
 """Maximum number of files in an archive."""
@@ -22,6 +21,15 @@ def read_file(path: Path, most_bytes: int) -> bytes:
     """The content of a regular file; OSError if it cannot be read."""
     if path.exists() and not path.is_file():
         raise Unbounded("not a regular file")
+    return _read(path, most_bytes)
+
+
+def read_text(path: Path, most_bytes: int = SMALL_FILE_BYTES, encoding: str = "utf-8") -> str:
+    """The text of any file, also of a pipe; OSError or ValueError if it cannot be read."""
+    return _read(path, most_bytes).decode(encoding).replace("\r\n", "\n")
+
+
+def _read(path: Path, most_bytes: int) -> bytes:
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -33,6 +41,8 @@ class Archive:
     """A ZIP archive, of which at most `most_bytes` are unpacked."""
 
     def __init__(self, source: IO[bytes], packed_bytes: int, most_bytes: int) -> None:
+        import zipfile  # takes milliseconds, and every command reads its settings by this module
+
         try:
             self._zip = zipfile.ZipFile(source)
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -46,6 +56,8 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """KeyError if the archive lacks the part."""
+        import zipfile
+
         if self._zip.getinfo(name).file_size > self._left:
             raise Unbounded("an archive that unpacks to too many bytes")
         try:

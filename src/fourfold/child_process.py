@@ -67,6 +67,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     if "python" not in Path(sys.executable or "").name.lower():
         raise CannotStart(f"{sys.executable or 'this program'} is not a Python interpreter")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         return subprocess.Popen(  # noqa: S603  the interpreter itself, with code of this package
             [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _folders(), module, *arguments],
@@ -75,7 +76,7 @@ def _start(
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
             cwd=_PACKAGE,
-            env=_environment() | ({"OPENBLAS_NUM_THREADS": "1"} if one_thread else {}),
+            env=environment | ({"OPENBLAS_NUM_THREADS": "1"} if one_thread else {}),
             start_new_session=start_new_session,
             creationflags=creationflags,
         )
@@ -87,7 +88,3 @@ def _folders() -> str:
     """Folders that a child imports from, besides the standard library and the interpreter's site-packages."""
     users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     return os.pathsep.join([str(_PACKAGE.parent), *users])
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

@@ -179,6 +179,8 @@ class RemoteMemory:
                 return 1
         return self._delete({"ids": [*ids]}, dry_run=dry_run)
 
+    delete = forget
+
     def forget_matching(self, filters: GivenFilters, *, dry_run: bool = False) -> int:
         return self._delete({"filters": {}, **arguments_form({"filters": filters}, {})}, dry_run=dry_run)
 
@@ -225,7 +227,7 @@ class RemoteMemory:
             offset = 0
         else:
             rules.check_page(limit, offset)
-        form, kind = arguments_form(values, operation.names), get_args(result)[0]
+        form, kind = {**operation.fixed, **arguments_form(values, operation.names)}, get_args(result)[0]
         rows = self._rows(operation, form, kind, None if limit is None else offset + limit)
         return Page(rows[offset:], rows.total, offset) if get_origin(result) is Page else [*rows[offset:]]
 
@@ -235,7 +237,7 @@ class RemoteMemory:
         cursor: str | None = None
         while True:
             size = PAGE_SIZE if most is None else min(PAGE_SIZE, most - len(forms))
-            limited = {} if operation.verb == "POST" else {"limit": size}  # a POST names its rows
+            limited = {} if operation.verb == "POST" or operation.fixed else {"limit": size}  # they name their rows
             page = self._send(operation, {**form, **limited, **({} if cursor is None else {"cursor": cursor})})
             forms += page[operation.answer]
             cursor = page["next_cursor"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeGuard, cast
 
-from fourfold import addresses, limits, owner_only
+from fourfold import addresses, bounded, limits, owner_only
 from fourfold.arguments import is_nameable
 from fourfold.errors import InvalidSetting, InvalidWeights, NewerSchema, StoreUnavailable
 from fourfold.logs import Format, Level
@@ -358,19 +358,16 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: P
     values = {name: _given(name, flags, environ, written) for name in SETTINGS}
     values |= completed_weights(values)
     own = {item.name: values[item.name].value for item in fields(Settings) if item.name in values}
-    tuned = {name: preset.tuning for name, preset in read_presets(presets_file(own["presets_file"])).items()}
-    _check_preset(values["preset"], tuned)
+    tuned = {name: each.tuning for name, each in read_presets(presets_file(own["presets_file"])).items()}
+    preset = values["preset"]
+    if preset.value not in PRESETS and preset.value not in tuned:
+        raise _refused("preset", preset.value, preset.origin)
     plan = replace(plan_settings(values), tuned=tuned)
     return Loaded(Settings(**own, plan=plan), values | {"top_k": _effective_top_k(values)})
 
 
 def presets_file(given: str | None) -> Path:
     return default_presets_file() if given is None else Path(given).expanduser()
-
-
-def _check_preset(given: Given, tuned: Mapping[str, object]) -> None:
-    if given.value not in PRESETS and given.value not in tuned:
-        raise _refused("preset", given.value, given.origin)
 
 
 def _effective_top_k(given: Mapping[str, Given]) -> Given:
@@ -455,7 +452,7 @@ def _read_file(named: Path | None) -> dict[str, Given]:
     if named is None and not path.is_file():
         return {}
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = bounded.read_text(path, encoding="utf-8-sig")
     except (OSError, ValueError) as wrong:
         raise InvalidSetting(f"{path} cannot be read: {wrong}", "Name another file with --config") from wrong
     return _read_yaml(text, path)
@@ -519,7 +516,7 @@ def default_presets_file() -> Path:
 def read_presets(file: Path) -> dict[str, TunedPreset]:
     """The tuned presets by name; empty without a file. InvalidSetting names a file that is wrong."""
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        content: Any = json.loads(bounded.read_text(file))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

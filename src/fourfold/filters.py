@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import time as daytime
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, TypeAlias, cast
 
@@ -326,6 +327,19 @@ def _span(field: Field, value: Json, zone: tzinfo | None) -> tuple[datetime, dat
     except (AttributeError, ValueError, OverflowError, OSError) as wrong:
         raise InvalidQuery(
             f"{field.name} is compared with {json_text(value)}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
+        ) from wrong
+
+
+def read_time(text: str, what: str = "the time", *, end_of_day: bool = False, zone: tzinfo | None = UTC) -> datetime:
+    """Read an ISO date or time. `end_of_day`: a bare date means its last moment. `zone`: as for `_utc`."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if end_of_day and len(text.strip()) <= len("2026-11-15"):
+            moment = datetime.combine(moment, daytime.max)
+        return _utc(moment, zone)
+    except (ValueError, OverflowError, OSError) as wrong:
+        raise InvalidQuery(
+            f"{what} is {text!r}, which is not a time", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
         ) from wrong
 
 
@@ -642,7 +656,10 @@ def where_json(condition: Condition) -> dict[str, Json]:
 
 
 def _test_json(test: Test, *, negated: bool = False) -> dict[str, Json]:
-    values = [_value_json(value) for value in test.values]
+    values = [
+        value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z" if isinstance(value, datetime) else value
+        for value in test.values
+    ]
     match test.op:
         case "exists":
             meaning: Json = {"exists": not negated}
@@ -653,7 +670,3 @@ def _test_json(test: Test, *, negated: bool = False) -> dict[str, Json]:
         case _:
             meaning = {test.op: values[0]}
     return {test.field.name: meaning}
-
-
-def _value_json(value: Json) -> Json:
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z" if isinstance(value, datetime) else value

@@ -65,6 +65,9 @@ PACKED_FILE_BYTES = 64 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024
 """Maximum size of a file of another tool that is imported, and of what an archive unpacks to (InvalidItem)."""
 
+SMALL_FILE_BYTES = 16 * 1024 * 1024
+"""Maximum size of a file of settings, of presets or of a vector, and of stdin (InvalidSetting, ...)."""
+
 FOLDER_DEPTH = 100
 """Maximum depth of folders; deeper ones are skipped and named."""
 

@@ -230,7 +230,7 @@ class Memory(ItemMethods, GraphMethods):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
         from fourfold.storage.sqlite.maintenance import restore
 
-        restore(Path(source), Path(store).expanduser() if store is not None else default_store())
+        restore(_file(source), Path(store).expanduser() if store is not None else default_store())
 
     def export(self, target: str | Path, *, namespace: str | None = None) -> dict[str, int]:
         """Writes everything, or one namespace, into a JSON Lines file; returns counts by kind."""

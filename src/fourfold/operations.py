@@ -158,7 +158,7 @@ _TABLE: Final = (
     ),
     Operation("get", "POST /items:get", "Show items in full", answer="items", paged=True, id="get_many"),
     Operation("show", f"GET {_ITEM}", "Read an item", id="get"),
-    Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}),
+    Operation("sources", f"GET {_ITEM}", answer="sources", names=_ID, fixed={"include": "sources"}, paged=True),
     Operation(
         "history",
         f"GET {_ITEM}",
@@ -166,8 +166,9 @@ _TABLE: Final = (
         answer="history",
         names=_ID,
         fixed={"include": "history"},
+        paged=True,
     ),
-    Operation("similar", f"GET {_ITEM}", answer="similar", names=_ID, fixed={"include": "similar"}),
+    Operation("similar", f"GET {_ITEM}", answer="similar", names=_ID, fixed={"include": "similar"}, paged=True),
     Operation("update", f"PATCH {_ITEM}", "Change the text, tags or metadata of an item", "write", names=_ID),
     Operation(
         "undo",
@@ -250,7 +251,7 @@ _TABLE: Final = (
         answer="namespaces",
         command="namespaces",
     ),
-    Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have", command="status"),
+    Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have"),
     Operation("export", "GET /export", "The namespace as JSON Lines", "admin", gives=JSONL),
     Operation(
         "import_file",

@@ -49,16 +49,10 @@ def create(name: str, settings: RerankSettings) -> Reranker:
     """The reranker of a name. Loads nothing yet."""
     languages = frozenset(settings.languages) or None
     if name == BUILT_IN:
-        from fourfold.rerank import built_in_model
-
         return built_in_model(settings.onnx_provider)
     if name == ENDPOINT:
-        from fourfold.rerank import EndpointReranker
-
         return EndpointReranker(settings.base_url, settings.api_key, settings.model, languages)
     if name.startswith(FOLDER_PREFIX):
-        from fourfold.rerank import folder_model
-
         return folder_model(Path(name.removeprefix(FOLDER_PREFIX)), languages, settings.onnx_provider)
     raise InvalidQuery(f"unknown reranker {name!r}", RERANKERS_REMEDY)
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from datetime import time as daytime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -15,7 +14,7 @@ from fourfold.arguments import check_fields
 from fourfold.embed.base import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.fields import DETAILS, Column
-from fourfold.filters import OPERATORS, read_where, stored_form
+from fourfold.filters import OPERATORS, read_time, read_where, stored_form
 from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem, Source
 from fourfold.text.entities import normal_name, split_label
 from fourfold.text.fold import clean, fold
@@ -179,13 +178,7 @@ def time_of(time: datetime | str | None, what: str) -> datetime | None:
     """Read a time of a query: a date means its last moment, a time without a zone is in UTC."""
     if time is None or isinstance(time, datetime):
         return None if time is None else in_utc(time)
-    try:
-        moment = datetime.fromisoformat(time.strip())
-        if len(time.strip()) <= len("2026-11-15"):
-            moment = datetime.combine(moment, daytime.max)
-        return in_utc(moment)
-    except (ValueError, InvalidItem) as wrong:
-        raise InvalidQuery(f"{what} is {time!r}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z") from wrong
+    return read_time(time, what, end_of_day=True)
 
 
 def clean_text(value: str, what: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from inspect import cleandoc, signature
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -83,10 +84,6 @@ class Shape(NamedTuple):
     """The field whose members are members of this object."""
 
 
-def _location(item: Item) -> str | None:
-    return item.location
-
-
 def _masked(item: Item) -> tuple[str, ...]:
     """The kinds of the secrets that were masked in the text."""
     return tuple(dict.fromkeys((*masks_in(item.title), *masks_in(item.text))))
@@ -105,7 +102,7 @@ _SHAPES: Final[Mapping[type, Shape]] = {
         ),
         names={"text": "content", "path": "file_path"},
         optional=("masked", *OPTIONAL, "similar"),
-        computed={"location": (str | None, _location), "masked": (tuple[str, ...], _masked)},
+        computed={"location": (str | None, attrgetter("location")), "masked": (tuple[str, ...], _masked)},
     ),
     RawRecord: Shape(optional=("source",)),
     Edge: Shape(names={"source": "from", "target": "to"}),

@@ -226,7 +226,7 @@ async def test_tools_have_every_option_that_has_an_argument(tmp_path: Path) -> N
     schema = (await tools(tmp_path))["hybrid_search"]
     listed = [option.argument for option in OPTIONS.values() if option.argument and option.listed]
     filters = [option.name for option in filter_options().values() if option.listed]
-    assert sorted(schema) == sorted([*listed, *filters, "query_text", "max_tokens", "namespace"])
+    assert sorted(schema) == sorted([*listed, *filters, "query_text"])
     for option in OPTIONS.values():
         if option.argument and option.listed:
             form = schema[option.argument]

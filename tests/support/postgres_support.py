@@ -33,12 +33,13 @@ def opened(where: Path | str, tuning: Tuning | None = None) -> Memory:
     return Memory.open(store, embedder="none", background=False)
 
 
-def execute(dsn: str, sql: Any) -> None:
-    """Changes the tables of a store directly."""
+def execute(dsn: str, sql: Any) -> list[Any]:
+    """Reads or changes the tables of a store directly."""
     place = parse_address(dsn)
     with psycopg.connect(place.dsn, autocommit=True) as db:
         db.execute(f"SET search_path = {place.schema}, public")
-        db.execute(sql)
+        cursor = db.execute(sql)
+        return cursor.fetchall() if cursor.description else []
 
 
 def at_once(*calls: Callable[[], T]) -> list[T]:

@@ -16,7 +16,7 @@ from fourfold.serve.http.app import page_files
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Request
 
-API = re.compile(r"/v1/(namespaces(/[^/]+/[a-z:]+(/.*)?)?|openapi\.json)")
+API = re.compile(r"/v1/(status|namespaces(/[^/]+/[a-z:]+(/.*)?)?|openapi\.json)")
 
 
 @dataclass
@@ -37,8 +37,10 @@ class Workbench:
         return self.settled()
 
     def settled(self) -> Page:
-        """Waits until every pending answer is shown; returns the page."""
+        """Waits until every pending answer is shown and drawn; returns the page."""
         self.page.wait_for_selector("body:not(.busy)")
+        # A new card has no text until the frame in which the browser finds that it is in view (content-visibility).
+        self.page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         return self.page
 
     def sent(self, method: str, pattern: str) -> int:

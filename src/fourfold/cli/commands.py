@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Union, cast,
 import click
 from click.shell_completion import CompletionItem
 
-from fourfold.errors import InvalidSetting
+from fourfold.errors import InvalidSetting, RequestError
 from fourfold.operations import OPERATIONS, Operation
 
 if TYPE_CHECKING:
@@ -30,64 +30,189 @@ if TYPE_CHECKING:
 
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
-FILE: Final = click.Path(path_type=Path)
+
+
+class _Named(click.Path):
+    """A path or an address. An empty path would be the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            name = "a path" if param is None else param.get_error_hint(ctx).strip("'")
+            raise RequestError(f"{name} is empty", "Name a file, a folder or an address")
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = _Named(path_type=Path)
+ADDRESS: Final = _Named(path_type=str)
+"""Of a folder or a server."""
 
 
 class Place(NamedTuple):
     place: str | Operation | Callable[..., None] | click.Group
     """A function or a group of commands, or module:name of one, or an operation whose result is printed as it is."""
     help: str
+    examples: tuple[str, ...] = ()
+    """Command lines that `--help` shows; a test runs each of them."""
 
 
-def _command_for(name: str, place: str = "") -> Place:
+def _command_for(name: str, place: str, *examples: str) -> Place:
     """The command that carries out an operation and is described like it."""
-    return Place(place or OPERATIONS[name], f"{OPERATIONS[name].help}.")
+    return Place(place, f"{OPERATIONS[name].help}.", examples)
 
 
 def _commands_of(group: str) -> dict[str, Place]:
     """The commands of a group that are declared with their operations."""
-    declared = [(each.name, each.command.rpartition(" ")) for each in OPERATIONS.values() if each.command]
-    return {command: _command_for(name) for name, (within, _, command) in declared if within == group}
+    declared = [(each, each.command.rpartition(" ")) for each in OPERATIONS.values() if each.command]
+    return {
+        command: Place(operation, f"{operation.help}.", (f"fourfold {operation.command}",))
+        for operation, (within, _, command) in declared
+        if within == group
+    }
 
 
-COMMANDS: Final = {
-    "add": Place("fourfold.cli.records:add", "Store an item and print its id."),
-    "update": _command_for("update", "fourfold.cli.records:update"),
-    "history": _command_for("history", "fourfold.cli.records:history"),
-    "undo": _command_for("undo", "fourfold.cli.records:undo"),
-    "dedup": Place("fourfold.cli.records:dedup", "List items that say nearly the same, or merge those you name."),
-    "list": _command_for("list", "fourfold.cli.records:list_items"),
-    "get": _command_for("get", "fourfold.cli.records:get"),
-    "forget": Place("fourfold.cli.records:forget", "Delete items by id, tag or path."),
-    "import": Place("fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."),
-    "export": Place("fourfold.cli.transfer:export", "Write everything into one file."),
-    "index": Place("fourfold.cli.transfer:index", "Store what the files of folders hold, and keep up with them."),
-    "embed": Place("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
-    "search": _command_for("search", "fourfold.cli.search:search"),
-    "retrieve": Place("fourfold.cli.search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
-    "why": _command_for("why", "fourfold.cli.search:why"),
-    **_commands_of(""),
-    "config": Place("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
-    "check": Place("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
-    "serve": Place("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
-    "mcp": Place("fourfold.cli.serve:mcp", "Serve the memory to an agent over MCP."),
-    "hook": Place("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
-    "repair": Place("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
-    "scan-secrets": Place("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
-    "backup": Place("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
-    "restore": Place("fourfold.cli.transfer:restore", "A new store from a backup."),
-    "copy": Place("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
-    "move": Place("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
-    "db": Place("fourfold.cli.upkeep:db", "A local PostgreSQL server, and distributed indexes."),
-    "reembed": Place("fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model."),
-    "raw": Place("fourfold.cli.records:raw", "Keep and show the originals that items are drawn from."),
-    "graph": Place("fourfold.cli.records:graph", "Entities and the relations between them."),
-    "eval": Place("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
-    "tune": Place("fourfold.cli.evaluation:tune", "Try other weights on such questions, and tune auto."),
-    "presets": Place("fourfold.cli.evaluation:presets", "List or remove tuned presets."),
-    "completion": Place("fourfold.cli.main:completion", "Print the completion script of a shell."),
-    "demo": Place("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
+_FORGET: Final = Place(
+    "fourfold.cli.records:forget",
+    "Delete items by id, tag or path.",
+    ("fourfold forget 1", "fourfold forget --tag office --yes"),
+)
+SECTIONS: Final[Mapping[str, Mapping[str, Place]]] = {
+    "Store": {
+        "add": Place(
+            "fourfold.cli.records:add",
+            "Store an item and print its id.",
+            (
+                'fourfold add "The spare key is with Mrs Okafor" --tag home',
+                'fourfold add "Stripe" --subject Checkout --attribute "payment provider"',
+            ),
+        ),
+        "get": _command_for("get", "fourfold.cli.records:get", "fourfold get 1 2"),
+        "list": _command_for("list", "fourfold.cli.records:list_items", "fourfold list --tag office --limit 10"),
+        "update": _command_for("update", "fourfold.cli.records:update", 'fourfold update 1 --title "Router" --tag it'),
+        "history": _command_for("history", "fourfold.cli.records:history", "fourfold history 2"),
+        "undo": _command_for("undo", "fourfold.cli.records:undo", "fourfold undo 2"),
+        "dedup": Place(
+            "fourfold.cli.records:dedup",
+            "List items that say nearly the same, or merge those you name.",
+            ("fourfold dedup", "fourfold dedup 1 3"),
+        ),
+        "forget": _FORGET,
+        "delete": _FORGET._replace(help="Another name of `forget`.", examples=("fourfold delete 1",)),
+        "raw": Place("fourfold.cli.records:raw", "Keep and show the originals that items are drawn from."),
+        **_commands_of(""),
+    },
+    "Search": {
+        "search": _command_for(
+            "search",
+            "fourfold.cli.search:search",
+            'fourfold search "How do I get into the network?"',
+            "fourfold search router --limit 3 --tag office --explain",
+        ),
+        "retrieve": Place(
+            "fourfold.cli.search:retrieve",
+            "Rank chunks by vectors and BM25, also those of a Chroma.",
+            ('fourfold retrieve "router password" -k 3',),
+        ),
+        "why": _command_for("why", "fourfold.cli.search:why", 'fourfold why 1 "How do I get into the network?"'),
+        "demo": Place(
+            "fourfold.cli.demo:demo",
+            "Search the knowledge of a small team, in a temporary store.",
+            ("fourfold demo",),
+        ),
+    },
+    "Graph": {
+        "graph": Place("fourfold.cli.records:graph", "Entities and the relations between them."),
+    },
+    "Files": {
+        "index": Place(
+            "fourfold.cli.transfer:index",
+            "Store what the files of folders hold, and keep up with them.",
+            ("fourfold index notes", "fourfold index notes --exclude drafts/ --tag wiki --no-wait"),
+        ),
+        "import": Place(
+            "fourfold.cli.transfer:import_file",
+            "Store rows of JSONL, an export, or what another tool wrote.",
+            ("fourfold import rows.jsonl", "fourfold import --from mem0 mem0.json --dry-run"),
+        ),
+        "export": Place(
+            "fourfold.cli.transfer:export", "Write everything into one file.", ("fourfold export everything.jsonl",)
+        ),
+        "backup": Place(
+            "fourfold.cli.transfer:backup",
+            "Copy the store into one file, while it is in use.",
+            ("fourfold backup monday.db",),
+        ),
+        "restore": Place(
+            "fourfold.cli.transfer:restore", "A new store from a backup.", ("fourfold restore backup.db --store new",)
+        ),
+        "copy": Place(
+            "fourfold.cli.transfer:copy",
+            "Copy the store into another: a folder or a PostgreSQL address.",
+            ("fourfold copy elsewhere",),
+        ),
+        "move": Place(
+            "fourfold.cli.transfer:move",
+            "The same; with --delete-source the source is removed after it.",
+            ("fourfold move elsewhere --delete-source",),
+        ),
+    },
+    "Upkeep": {
+        "status": _command_for("status", "fourfold.cli.upkeep:status", "fourfold status"),
+        "embed": Place(
+            "fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them.", ("fourfold embed",)
+        ),
+        "reembed": Place(
+            "fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model.", ("fourfold reembed",)
+        ),
+        "check": Place(
+            "fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ.", ("fourfold check",)
+        ),
+        "repair": Place(
+            "fourfold.cli.upkeep:repair",
+            "Make the indexes agree with the rows again.",
+            ("fourfold repair", "fourfold repair --purge"),
+        ),
+        "scan-secrets": Place(
+            "fourfold.cli.upkeep:scan_secrets",
+            "List API keys, tokens and passwords that are stored.",
+            ("fourfold scan-secrets --mask",),
+        ),
+        "config": Place(
+            "fourfold.cli.upkeep:config", "Show every setting and where its value came from.", ("fourfold config",)
+        ),
+        "db": Place("fourfold.cli.upkeep:db", "A local PostgreSQL server, and distributed indexes."),
+        "completion": Place(
+            "fourfold.cli.main:completion", "Print the completion script of a shell.", ("fourfold completion bash",)
+        ),
+    },
+    "Servers": {
+        "serve": Place(
+            "fourfold.cli.serve:serve",
+            "Serve the HTTP API, MCP and a web page on one address.",
+            ("fourfold serve --port 8080 --open",),
+        ),
+        "mcp": Place("fourfold.cli.serve:mcp", "Serve the memory to an agent over MCP."),
+        "hook": Place(
+            "fourfold.cli.hook:hook",
+            "Answer an event of Claude Code or Codex with memories.",
+            ("fourfold hook session-start",),
+        ),
+    },
+    "Evaluation": {
+        "eval": Place(
+            "fourfold.cli.evaluation:evaluate",
+            "Measure the ranking on questions with known answers.",
+            ("fourfold eval questions",),
+        ),
+        "tune": Place(
+            "fourfold.cli.evaluation:tune",
+            "Try other weights on such questions, and tune auto.",
+            ("fourfold tune questions",),
+        ),
+        "presets": Place("fourfold.cli.evaluation:presets", "List or remove tuned presets.", ("fourfold presets",)),
+    },
 }
+"""The commands, as `--help` groups them."""
+COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
 # ---------------------------------------------------------------- from a signature to a command
@@ -121,9 +246,13 @@ class Several(Protocol):
 
 
 def made(
-    name: str, help: str, function: Callable[..., None], kind: type[Any] = click.Command, **attributes: Any
+    name: str,
+    place: Place,
+    function: Callable[..., None],
+    kind: type[Any] = click.Command,
+    **attributes: Any,
 ) -> Any:
-    """The command of a function."""
+    """The command of a function, with the help and the examples of its place."""
     own = signature(function, eval_str=True).parameters.values()
     several = {each.name: spelling for each in own if isinstance(spelling := each.annotation.__metadata__[0], Several)}
     parts = {name: spelling.parameters() for name, spelling in several.items()}
@@ -139,7 +268,8 @@ def made(
         name,
         params=[*map(_parameter, parameters), *hidden_globals()],
         callback=run,
-        help=help,
+        help=place.help,
+        epilog="\b\n" + "\n".join(["Examples:" if place.examples[1:] else "Example:", *place.examples]),
         context_settings=HELP,
         **attributes,
     )
@@ -183,16 +313,24 @@ _TYPES: Final[Mapping[Any, Any]] = {
 class Group(click.Group):
     """A group that knows its commands by name, and builds the one that is asked for."""
 
-    def __init__(self, name: str, places: Mapping[str, Place] | None = None, **attributes: Any) -> None:
+    def __init__(self, name: str, sections: Mapping[str, Mapping[str, Place]] | None = None, **attributes: Any) -> None:
+        """`sections`: the commands by the title that `--help` shows above them."""
         attributes = {"params": hidden_globals(), "context_settings": HELP, "no_args_is_help": True, **attributes}
         super().__init__(name, **attributes)
-        self.places = _commands_of(name) if places is None else {**places}
+        self.places = _commands_of(name)
+        self._sections = {"Commands": self.places} if sections is None else sections
+        for places in () if sections is None else sections.values():
+            self.places.update(places)
 
-    def adds(self, function: Callable[..., None]) -> Callable[..., None]:
+    def adds(self, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Decorate the function of a command of this group."""
-        help = cleandoc(function.__doc__ or "")
-        self.places[function.__name__.rstrip("_")] = Place(function, help)
-        return function
+
+        def added(function: Callable[..., None]) -> Callable[..., None]:
+            help = cleandoc(function.__doc__ or "")
+            self.places[function.__name__.rstrip("_")] = Place(function, help, examples)
+            return function
+
+        return added
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.places]
@@ -200,15 +338,16 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.places:
             return None
-        place, help = self.places[cmd_name]
-        if isinstance(place, Operation):
+        place = self.places[cmd_name]
+        held = place.place
+        if isinstance(held, Operation):
             from fourfold.cli.upkeep import derived
 
-            return made(cmd_name, help, derived(place))
-        if isinstance(place, str):
-            module, _, attribute = place.partition(":")
-            place = getattr(import_module(module), attribute)
-        return place if isinstance(place, click.Group) else made(cmd_name, help, cast("Callable[..., None]", place))
+            return made(cmd_name, place, derived(held))
+        if isinstance(held, str):
+            module, _, attribute = held.partition(":")
+            held = getattr(import_module(module), attribute)
+        return held if isinstance(held, click.Group) else made(cmd_name, place, cast("Callable[..., None]", held))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands without building them, because a shell asks for completions often."""
@@ -218,12 +357,13 @@ class Group(click.Group):
         return [CompletionItem(name, help=self.places[name].help) for name in shown]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+        for title, places in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, place.help) for name, place in places.items()])
 
 
 GLOBALS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "store": {"metavar": "FOLDER|DSN|URL", "help": "Default: the user's data folder."},
+    "store": {"metavar": "FOLDER|DSN|URL", "type": ADDRESS, "help": "Default: the user's data folder."},
     "namespace": {"metavar": "NAME[,NAME]", "help": "Default: default."},
     "config": {
         "metavar": "FILE",

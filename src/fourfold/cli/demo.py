@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -29,31 +30,51 @@ SETTINGS: Final = Settings()
 class Question(NamedTuple):
     text: str
     point: str
+    answer: str | None
+    """The key of the note that answers it; None: nothing stored does."""
     top_k: int = 3
     only: str | None = None
 
 
 QUESTIONS: Final = (
     Question(
-        "Can I travel by rail with my bicycle?", "The note says train and cargo bike: vectors know what is meant."
+        "Can I travel by rail with my bicycle?",
+        "The note says train and cargo bike: vectors know what is meant.",
+        "bikes-on-trains",
     ),
-    Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too."),
-    Question("Kündigungsfrist Büro", "German is searched as German, beside English in one store."),
+    Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too.", "bremsbelaege"),
     Question(
-        "When is my helmet replaced?", "An English question, a German note: both languages share one vector space."
+        "Wann werden Standortdaten gelöscht?",
+        "German is searched as German, beside English in one store.",
+        "loeschfristen",
     ),
-    Question("Was tun bei verdächtigen E-Mails?", "And the other way round: an English note."),
-    Question("Which services use Rabenhorst?", "Only the graph: what is connected, the closest first.", 4, "graph"),
-    Question("kitchen recipe", "Words that are tags count as tags."),
-    Question("How do I get to the airport?", "No note says it, and no result is sure: see the column conf."),
-    Question("What led to the approval limit for Speiche?", "All four, and the relation that the question asks for."),
+    Question(
+        "When is my helmet replaced?",
+        "An English question, a German note: both languages share one vector space.",
+        "helmets",
+    ),
+    Question("Was tun bei verdächtigen E-Mails?", "And the other way round: an English note.", "phishing"),
+    Question(
+        "Which services use Rabenhorst?",
+        "Only the graph: what is connected, the closest first.",
+        "paketfuchs",
+        4,
+        "graph",
+    ),
+    Question("kitchen recipe", "Words that are tags count as tags.", "thursday-dal"),
+    Question("How do I get to the airport?", "No note says it, and no result is sure: see the column conf.", None),
+    Question(
+        "What led to the approval limit for Speiche?",
+        "All four, and the relation that the question asks for.",
+        "lemon-incident",
+    ),
 )
 NEXT: Final = """\
 The same notes in a browser:
   fourfold demo --serve
 
 Now with your own:
-  fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day"
+  fourfold add "Deploys happen on Mondays at 10:30" --tag release
   fourfold search "when do we ship?" --explain
   fourfold index ~/notes
   fourfold mcp install"""
@@ -75,6 +96,7 @@ def _serve(settings: Settings) -> None:
 
     with Memory.open(settings.store, settings=settings) as memory:
         fill(memory)
+    judge(settings)
     server("http.app").serve(settings, "core", ANY_PORT, open_page=True)
 
 
@@ -98,6 +120,23 @@ def fill(memory: Memory) -> None:
     with progress_bar("vectors") as progress:
         memory.embed_pending(progress=progress)
     say(f"A cargo bike cooperative: {len(items)} notes in two languages, {len(edges)} relations.\n")
+
+
+def judge(settings: Settings) -> None:
+    """Stores which notes answer which questions: the page asks and measures them. Those of the tour come last."""
+    from fourfold.evaluation.collection import read_collection
+
+    collection = read_collection(Path(str(files("fourfold"))) / "demo")
+    texts = {question.id: question.text for question in collection.questions}
+    judged = {
+        texts[id]: {f"key:{key}": int(relevance) for key, relevance in items.items()}
+        for id, items in collection.judgements.items()
+    }
+    for question in QUESTIONS:
+        if question.answer is not None:
+            judged[question.text] = judged.pop(question.text, {}) | {f"key:{question.answer}": 1}
+    judgements = server("http.judgements")
+    judgements.write(judgements.folder_of(settings, settings.namespace), judged)
 
 
 def _ask(memory: Memory, question: Question) -> SearchResponse:

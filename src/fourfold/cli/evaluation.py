@@ -261,7 +261,8 @@ def presets(
         write_presets(file, {name: preset for name, preset in saved.items() if name != remove})
         say(f"removed {remove}; searches that name it are refused")
     elif as_json:
-        say_json({"status": "success", "presets": {name: _form(preset) for name, preset in saved.items()}})
+        forms = {name: {**asdict(each), "explained": explained(each.tuning)} for name, each in saved.items()}
+        say_json({"status": "success", "presets": forms})
     elif not saved:
         say("no tuned presets: make one with fourfold tune DIR --save NAME")
     else:
@@ -310,10 +311,6 @@ def _show_fitted(fitted: Fitted, kept: str | None) -> None:
         say(f"kept: search with --preset {kept}, or set preset: {kept}; fourfold presets --remove {kept} removes it")
     elif fitted.helps:
         say("keep it with --save NAME")
-
-
-def _form(preset: TunedPreset) -> dict[str, Json]:
-    return {**asdict(preset), "explained": explained(preset.tuning)}
 
 
 def _row(preset: TunedPreset) -> list[object]:

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, cast
 
 import click
 
-from fourfold import owner_only
+from fourfold import bounded, owner_only
 from fourfold.cli.commands import argument, load_config, open_memory
 from fourfold.config import Settings, default_store
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
@@ -93,6 +93,10 @@ def _recall(event: Event, answer: Answer, settings: Settings) -> None:
     """Fills the context. A prompt is first searched without a model, which may take longer than the hook has."""
     if event.name == "prompt" and not is_question(event.prompt):
         return
+    if event.name == "session-start":
+        from fourfold.cli.serve import doubled
+
+        answer.messages += doubled(os.environ)
     with suppress(StoreNotFound), open_memory() as memory:
         if event.name == "session-start":
             answer.context = session_context(memory, event, settings)
@@ -347,8 +351,11 @@ def scan(*, mask: bool, folder: Path | None = None) -> list[str]:
 def _read(folder: Path) -> Iterator[tuple[Path, Captured]]:
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         with suppress(OSError, ValueError, TypeError):
-            read = cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
-            yield path, Captured(**read)
+            read = cast("dict[str, Any]", json.loads(bounded.read_text(path)))
+            item = Captured(**read)
+            datetime.fromisoformat(item.created_at)
+            if all(isinstance(value, str) for value in read.values()):
+                yield path, item
 
 
 def _write(path: Path, item: Captured) -> Path:

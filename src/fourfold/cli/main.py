@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 import click
 
-from fourfold.cli.commands import COMMANDS, Globals, Group, argument, global_options
+from fourfold.cli.commands import COMMANDS, SECTIONS, Globals, Group, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.errors import FourfoldError, RequestError, WorldError
 
@@ -32,7 +32,7 @@ def _before(**values: Any) -> None:
 
 app: Final = Group(
     "fourfold",
-    COMMANDS,
+    SECTIONS,
     help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
     params=[
         *global_options(),
@@ -66,9 +66,11 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except FourfoldError as error:
         code = _report(error, arguments)
     except OSError as error:
-        code = _report(
-            WorldError(f"the system says: {error}", "Check the path, its permissions and the space left"), arguments
-        )
+        remedy = "Check the path, its permissions, the space left and the limit of open files"
+        code = _report(WorldError(f"the system says: {error}", remedy), arguments)
+    except ImportError as error:  # a library cannot be opened, such as for lack of file descriptors
+        remedy = "Check the installation and the limit of open files (ulimit -n)"
+        code = _report(WorldError(f"a part of Fourfold cannot be loaded: {error}", remedy), arguments)
     except click.UsageError as rejected:
         code = _reject(rejected, arguments)
     except click.Abort as aborted:

@@ -10,23 +10,24 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin
 
+from fourfold import bounded
 from fourfold.cli.commands import FILE, argument, open_memory, option
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 from fourfold.fields import DETAILS, Column, FilterOption, filter_options
-from fourfold.filters import Condition, check_size, parse
+from fourfold.filters import Condition, check_size, parse, read_time
+from fourfold.limits import SMALL_FILE_BYTES
 from fourfold.model import Filters, Json, MetadataTest
 from fourfold.operations import OPERATIONS
 from fourfold.ranking.options import OPTIONS, SearchOption
 
 # ---------------------------------------------------------------- values
 
-_LONGEST_DATE: Final = len("2026-11-15")
 _TEST: Final = re.compile(r"((?!!=)[^=<>]+?)(!=|<=|>=|==|=|<|>)(.*)", re.DOTALL)
 _DURATION: Final = re.compile("([0-9]{1,9})([mhdw])")
 _MINUTES: Final = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
@@ -40,21 +41,16 @@ def read_text(text: str) -> str:
     """The text, or all of stdin for `-`."""
     if text != "-":
         return text
+    content = sys.stdin.buffer.read(SMALL_FILE_BYTES + 1)
+    if len(content) > SMALL_FILE_BYTES:
+        raise InvalidItem(f"stdin has more than {SMALL_FILE_BYTES:,} bytes", "Split it into several items")
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as wrong:
         raise InvalidItem("stdin is not UTF-8 text", "Convert it first") from wrong
 
 
-def read_time(text: str, *, end_of_day: bool = False) -> datetime:
-    """An ISO date or time; without an offset it is local time. `end_of_day`: a bare date means its last moment."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        if end_of_day and len(text.strip()) <= _LONGEST_DATE:
-            moment = datetime.combine(moment, time.max)
-        return moment.astimezone()
-    except (ValueError, OverflowError, OSError) as wrong:
-        raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00") from wrong
+read_local: Final = partial(read_time, zone=None)
 
 
 def read_end(text: str) -> datetime:
@@ -130,7 +126,7 @@ def _finite(text: str) -> float:
 def read_vector(file: Path) -> list[float]:
     """A JSON list of numbers; whether it is a valid vector is not decided here."""
     try:
-        numbers = json.loads(file.read_text("utf-8"))
+        numbers = json.loads(bounded.read_text(file))
     except (OSError, ValueError, RecursionError) as wrong:
         raise InvalidVector(
             f"{file} cannot be read as JSON ({wrong})", "Write a list of numbers: [0.1, 0.2]"
@@ -237,7 +233,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tags": tuple,
     "metadata": lambda tests: tuple(map(read_metadata_test, tests)),
     "condition": read_where,
-    "time": read_time,
+    "time": read_local,
 }
 
 
@@ -251,7 +247,7 @@ def _detail(column: Column) -> Parameter:
 def _parameter(spec: SearchOption | FilterOption, described: str) -> Parameter:
     holds = str(spec.holds)
     ends = isinstance(spec, FilterOption) and holds == "time" and spec.op == "lte"
-    read = partial(read_time, end_of_day=True) if ends else _READERS.get(holds)
+    read = partial(read_local, end_of_day=True) if ends else _READERS.get(holds)
     more = {"type": FILE} if holds == "vector" else {}
     spelling = option(str(spec.flag), metavar=spec.metavar or None, help=described, read=read, **more)
     default = False if holds == "flag" else None

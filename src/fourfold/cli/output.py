@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fourfold.model import Item, Json
+    from fourfold.model import Item, Json, RawRecord
     from fourfold.retrieval import Result, SearchResponse, TimeWindow
 
 _SEQUENCES = re.compile(
@@ -31,6 +31,8 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # half characters, tags, variants that show nothing
 )
 _SHOWN_COPIES: Final = 3
+_SHORT_SECONDS: Final = 10
+_MINUTES_FROM_SECONDS: Final = 90
 T = TypeVar("T")
 
 
@@ -112,15 +114,36 @@ def say_list(
     row: Callable[[T], Sequence[object]],
     *,
     as_json: bool,
+    empty: str = "",
     **facts: Json,
 ) -> None:
-    """One JSON object with the values in full, or a table with a row for each."""
+    """One JSON object with the values in full, or a table with a row for each, or `empty` on stderr."""
     if as_json:
         from fourfold.wire import encode
 
         say_json({"status": "success", "count": len(values), **facts, name: [encode(value) for value in values]})
-    else:
+    elif values:
         say_rows(columns, map(row, values))
+    else:
+        warn(empty or f"no {name} found")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def waiting_for_vectors(count: int) -> str:
+    return f"{counted(count, 'item')} {'waits for its vector' if count == 1 else 'wait for their vectors'}"
+
+
+def duration(seconds: float) -> str:
+    """A time that is an estimate, in words."""
+    if seconds < _SHORT_SECONDS:
+        return "a few seconds"
+    if seconds < _MINUTES_FROM_SECONDS:
+        return f"about {round(seconds, -1):.0f} seconds"
+    minutes = seconds / 60
+    return f"about {counted(round(minutes), 'minute')}" if minutes < 90 else f"about {minutes / 60:.1f} hours"
 
 
 def warn_degraded(response: SearchResponse) -> None:
@@ -142,6 +165,12 @@ def _window(window: TimeWindow) -> str:
 def heading(item: Item) -> str:
     """The label of an item in a list: its title, or else the beginning of its text."""
     return one_line(item.title) or one_line(item.text)[:80]
+
+
+def raw_heading(record: RawRecord) -> str:
+    """The id, the speaker, the session and the time of a record."""
+    said = ", ".join(one_line(part) for part in (record.speaker, record.session_id) if part)
+    return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
 
 
 def remarks(result: Result) -> list[str]:

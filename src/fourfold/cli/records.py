@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from fourfold.cli.commands import Group, argument, open_memory, option
+from fourfold.cli.commands import Group, Place, argument, open_memory, option
 from fourfold.cli.options import (
     Carried,
     DetailFlags,
@@ -20,12 +20,24 @@ from fourfold.cli.options import (
     VectorOption,
     read_end,
     read_ids,
+    read_local,
     read_metadata,
     read_text,
-    read_time,
     read_where,
 )
-from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_list, say_rows, warn
+from fourfold.cli.output import (
+    clean,
+    counted,
+    heading,
+    local_time,
+    one_line,
+    raw_heading,
+    say,
+    say_json,
+    say_list,
+    say_rows,
+    warn,
+)
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, NotFound, RequestError
 from fourfold.fields import OPTIONAL
@@ -35,7 +47,7 @@ from fourfold.text.secrets import masks_in
 from fourfold.wire import encode
 
 if TYPE_CHECKING:
-    from fourfold.engine.duplicates import DuplicateGroup, Similar
+    from fourfold.engine.duplicates import DuplicateGroup
     from fourfold.memory import Memory
 
 # ---------------------------------------------------------------- items
@@ -53,7 +65,7 @@ def add(
     lang: Annotated[str | None, option(metavar="L", help="Such as de; detected if left out.")] = None,
     source: Annotated[list[int] | None, option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
-    at: Annotated[datetime | None, option(metavar="TIME", help="When it was created.", read=read_time)] = None,
+    at: Annotated[datetime | None, option(metavar="TIME", help="When it was created.", read=read_local)] = None,
     ttl: Annotated[
         datetime | None, option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.", read=read_end)
     ] = None,
@@ -149,9 +161,10 @@ def list_items(
     with open_memory() as memory:
         items = memory.list(filters, limit=limit, offset=offset)
         unknown = [] if items else memory.unknown_names(filters)
-    for line in unknown:
-        warn(line)
-    say_list("items", items, ("id", "created", "item", "tags"), _row, as_json=as_json)
+    if as_json:
+        for line in unknown:
+            warn(line)
+    say_list("items", items, ("id", "created", "item", "tags"), _row, as_json=as_json, empty="\n".join(unknown))
 
 
 ItemIds = Annotated[list[int | str], argument(metavar="ID...", help="Ids, or key:K.", read=read_ids)]
@@ -194,7 +207,7 @@ def forget(
     filters = Filters(tags=tuple(tag or ()), path=path, where=where)
     with open_memory() as memory:
         count = memory.forget(ids) if ids else _forget_matching(memory, filters, yes=yes)
-    say(f"forgot {_items(count)}")
+    say(f"forgot {counted(count, 'item')}")
 
 
 def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
@@ -204,14 +217,10 @@ def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
             warn(line)
         return 0
     if not yes and not sys.stdin.isatty():
-        raise RequestError(f"this would forget {_items(count)}", "Repeat it with --yes")
+        raise RequestError(f"this would forget {counted(count, 'item')}", "Repeat it with --yes")
     if not yes:
-        click.confirm(f"Forget {_items(count)}?", abort=True, err=True)
+        click.confirm(f"Forget {counted(count, 'item')}?", abort=True, err=True)
     return memory.forget_matching(filters)
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"
 
 
 def _row(item: Item) -> tuple[object, ...]:
@@ -280,6 +289,8 @@ def dedup(
         groups = memory.duplicates(limit=limit)
     if as_json:
         say_json({"status": "success", "count": len(groups), "groups": [encode(group) for group in groups]})
+    elif not groups:
+        warn("no items say nearly the same")
     else:
         say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _group_rows(group)))
 
@@ -295,11 +306,8 @@ def _merge(kept: int | str, *others: int | str) -> None:
 def _group_rows(group: DuplicateGroup) -> Iterator[tuple[object, ...]]:
     yield group.oldest.id, "", "", _shown(group.oldest)
     for item, similar in group.others:
-        yield item.id, f"{similar.words:.2f}", _cosine(similar), f"= {_shown(item)}"
-
-
-def _cosine(similar: Similar) -> str:
-    return "" if similar.cosine is None else f"{similar.cosine:.2f}"
+        cosine = "" if similar.cosine is None else f"{similar.cosine:.2f}"
+        yield item.id, f"{similar.words:.2f}", cosine, f"= {_shown(item)}"
 
 
 def _shown(item: Item) -> str:
@@ -311,13 +319,13 @@ def _shown(item: Item) -> str:
 raw = Group("raw", help="Raw records: the originals that items are drawn from.")
 
 
-@raw.adds
+@raw.adds('fourfold raw add "Ada: the key is with me" --speaker Ada')
 def add_(record: Annotated[RawRecord, Carried("add_raw")]) -> None:
     """Keep an original, and print its id for `add --source`."""
     say(str(record.id))
 
 
-@raw.adds
+@raw.adds("fourfold raw get 1")
 def get_(records: Annotated[list[RawRecord], Carried("get_raw")], as_json: JsonFlag = False) -> None:
     """Show raw records in full."""
     if as_json:
@@ -326,23 +334,21 @@ def get_(records: Annotated[list[RawRecord], Carried("get_raw")], as_json: JsonF
         say("\n\n".join(map(raw_in_full, records)))
 
 
-@raw.adds
+@raw.adds("fourfold raw list --limit 10")
 def list_(page: Annotated[Page[RawRecord], Carried("list_raw")], as_json: JsonFlag = False) -> None:
     """List raw records, newest first."""
     columns = ("id", "created", "session", "speaker", "words")
-    say_list("raw", page, columns, _raw_row, as_json=as_json, total=page.total, has_more=page.has_more)
+    facts: dict[str, Json] = {"total": page.total, "has_more": page.has_more}
+    say_list("raw", page, columns, _raw_row, as_json=as_json, empty="no raw records found", **facts)
 
 
-@raw.adds
+@raw.adds("fourfold raw forget 1")
 def forget_(count: Annotated[int, Carried("forget_raw")]) -> None:
     """Delete raw records; one that an item is drawn from only with --force."""
-    say(f"forgot {count} raw record{'' if count == 1 else 's'}")
+    say(f"forgot {counted(count, 'raw record')}")
 
 
-def raw_heading(record: RawRecord) -> str:
-    """The id, the speaker, the session and the time of a record."""
-    said = ", ".join(one_line(part) for part in (record.speaker, record.session_id) if part)
-    return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
+raw.places["delete"] = Place(forget_, "Another name of `forget`.", ("fourfold raw delete 1",))
 
 
 def raw_in_full(record: RawRecord) -> str:
@@ -359,13 +365,13 @@ def _raw_row(record: RawRecord) -> tuple[object, ...]:
 graph = Group("graph", help="Entities and the relations between them.")
 
 
-@graph.adds
+@graph.adds("fourfold graph node Kestrel --label database --alias kes")
 def node(stored: Annotated[Node, Carried("add_node", without=("properties",))]) -> None:
     """Store a node."""
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 
-@graph.adds
+@graph.adds('fourfold graph edge Checkout "depends on" Kestrel')
 def edge(
     source: Annotated[str, argument(metavar="FROM", help="A name, or NAME#LABEL.")],
     relation: Annotated[str, argument(metavar="RELATION")],
@@ -378,7 +384,7 @@ def edge(
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
 
 
-@graph.adds
+@graph.adds("fourfold graph show Checkout")
 def show(
     name: Annotated[str, argument(metavar="NAME")],
     label: Annotated[str | None, option(metavar="L", help="Where several nodes share the name.")] = None,
@@ -409,7 +415,7 @@ def _show_section(title: str, lines: Sequence[str]) -> None:
         say(f"  {one_line(line)}")
 
 
-@graph.adds
+@graph.adds("fourfold graph neighbors Checkout --depth 2")
 def neighbors(
     near: Annotated[Page[Neighbor], Carried("neighbors", without=("limit", "offset"))], as_json: JsonFlag = False
 ) -> None:
@@ -418,11 +424,13 @@ def neighbors(
     if as_json:
         say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in near]})
         return
+    if not near:
+        warn(f"{one_line(name)} is connected to nothing here; `fourfold graph show NAME` shows its items")
     columns = ("name", "label", "relation", "distance", "weight")
     say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in near))
 
 
-@graph.adds
+@graph.adds("fourfold graph path Checkout Ada")
 def path(edges: Annotated[list[Edge], Carried("path")], as_json: JsonFlag = False) -> None:
     """Show how one node leads to another."""
     parameters = click.get_current_context().params
@@ -436,7 +444,7 @@ def path(edges: Annotated[list[Edge], Carried("path")], as_json: JsonFlag = Fals
         say(one_line(f"{one.source} -{one.relation}-> {one.target}"))
 
 
-@graph.adds
+@graph.adds("fourfold graph remove Ada", "fourfold graph remove Checkout uses Kestrel")
 def remove(
     names: Annotated[list[str], argument(metavar="NAME | FROM RELATION TO")],
     label: Annotated[str | None, option(metavar="L", help="Where several nodes share the name.")] = None,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fourfold.cli.commands import argument, load_config, open_memory, option, search_namespaces
+from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, option, search_namespaces
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags
 from fourfold.cli.output import (
     heading,
     located,
     on_terminal,
     one_line,
+    raw_heading,
     remarks,
     say,
     say_json,
@@ -19,10 +20,8 @@ from fourfold.cli.output import (
     warn,
     warn_degraded,
 )
-from fourfold.cli.records import raw_heading
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
-from fourfold.wire import response_json, why_json
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -39,6 +38,8 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_
     with open_memory() as memory:
         answer = memory.why(item, query, filters=filters, **how)
     if as_json:
+        from fourfold.wire import why_json
+
         say_json(why_json(answer, query))
     else:
         _show_why(answer)
@@ -47,6 +48,8 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_
 def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
     """`namespaces`: show the namespace of each result, if several were searched."""
     if as_json:
+        from fourfold.wire import response_json
+
         say_json(response_json(response))
         return
     if not response.results:
@@ -68,7 +71,9 @@ def _plain(position: int, result: Result, namespaces: bool) -> str:
     facts = ", ".join(
         [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *remarks(result)]
     )
-    lines = (f"{position}. [{result.id}] {heading(result.item)}", located(result), one_line(result.snippet), facts)
+    title, snippet = heading(result.item), one_line(result.snippet)
+    told = snippet if snippet.replace("**", "") != title else ""
+    lines = (f"{position}. [{result.id}] {title}", located(result), told, facts)
     return "\n   ".join(line for line in lines if line)
 
 
@@ -103,7 +108,8 @@ def retrieve(
     how: RetrieveFlags,
     filters: FilterFlags,
     chroma: Annotated[
-        str | None, option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.")
+        str | None,
+        option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.", type=ADDRESS),
     ] = None,
     collection: Annotated[str | None, option(metavar="NAME", help="The collection of that Chroma.")] = None,
     as_json: JsonFlag = False,
@@ -128,6 +134,8 @@ def _from_chroma(settings: Settings, place: str, name: str, query: str, options:
 
 def _show_rows(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
+        from fourfold.wire import response_json
+
         say_json(response_json(response))
         return
     if not response.results:

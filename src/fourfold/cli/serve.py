@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 import click
 
 from fourfold import addresses, logs, owner_only
-from fourfold.cli.commands import Globals, Group, given_globals, load_config, made, option
+from fourfold.cli.commands import Globals, Group, Place, given_globals, load_config, made, option
 from fourfold.cli.output import say, warn
-from fourfold.errors import DamagedError, InvalidSetting, MissingExtra, ReadOnlyStore
+from fourfold.errors import DamagedError, InvalidSetting, MissingExtra, ReadOnlyStore, RequestError
 from fourfold.model import Json
 from fourfold.wire import dumps
 
@@ -59,12 +59,18 @@ def _mcp(
     chosen = given_globals()
     _configure_logs(chosen)
     if http is None:
+        if sys.stdin.isatty():
+            warn(
+                "waiting for a client that speaks MCP on stdin; agents start this command themselves, "
+                "`fourfold mcp install` tells them how. Ctrl-C ends it"
+            )
         server("mcp.server").serve_stdio(lambda: load_config(chosen).settings, tools)
     else:
         server("mcp.server").serve_http(load_config().settings, tools, http)
 
 
-mcp: Group = made("mcp", cleandoc(_mcp.__doc__ or ""), _mcp, Group, invoke_without_command=True, no_args_is_help=False)
+_MCP: Final = Place(_mcp, cleandoc(_mcp.__doc__ or ""), ("fourfold mcp", "fourfold --store notes mcp --tools graph"))
+mcp: Group = made("mcp", _MCP, _mcp, Group, invoke_without_command=True, no_args_is_help=False)
 
 
 def server(module: str) -> Any:
@@ -210,6 +216,8 @@ class Client:
     key: str = "mcpServers"
     typed: bool = False
     """Whether an entry names its transport."""
+    merges: bool = True
+    """Whether the entry of a project replaces that of the user; otherwise both start."""
     command: tuple[str, ...] = ()
     """The client's own command that adds a server, up to the name; {scope} is filled in."""
 
@@ -225,7 +233,9 @@ CLIENTS: Final[Mapping[ClientName, Client]] = {
     ),
     "claude-desktop": Client("Claude Desktop", ("applications", "Claude/claude_desktop_config.json")),
     "cursor": Client("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json", typed=True),
-    "vscode": Client("VS Code", ("applications", "Code/User/mcp.json"), ".vscode/mcp.json", key="servers", typed=True),
+    "vscode": Client(
+        "VS Code", ("applications", "Code/User/mcp.json"), ".vscode/mcp.json", key="servers", typed=True, merges=False
+    ),
     "codex": Client(
         "Codex",
         ("$CODEX_HOME", "config.toml", ".codex"),
@@ -284,12 +294,10 @@ def write_entry(client: Client, path: Path, new: dict[str, Json] | None) -> dict
     if before != new:
         if new is not None:
             servers[NAME] = new
-        _replace(path, _changed_toml(path, text, content, new) if path.suffix == ".toml" else _json(content))
+        is_toml = path.suffix == ".toml"
+        form = _changed_toml(path, text, content, new) if is_toml else json.dumps(content, indent=2, ensure_ascii=False)
+        _replace(path, form.rstrip() + "\n")
     return before
-
-
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _servers(content: dict[str, Any], client: Client, path: Path) -> dict[str, Any]:
@@ -381,6 +389,60 @@ def _replace(path: Path, text: str) -> None:
         raise ReadOnlyStore(f"{path} cannot be written ({error})", "Add the entry by hand") from error
 
 
+# ---------------------------------------------------------------- what else registers the server
+
+_BUNDLES: Final = "Claude/Claude Extensions/*/manifest.json"
+"""Of bundles in Claude Desktop, below the folder of applications."""
+
+
+def plugin_of(name: ClientName, environ: Mapping[str, str]) -> str | None:
+    """The plugin or bundle that starts the server in this client, and how it is removed; None if there is none."""
+    match name:
+        case "claude-code":
+            folder = Path(environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+            here = Path.cwd() / ".claude"
+            enabled: dict[str, Any] = {}
+            for path in (folder / "settings.json", here / "settings.json", here / "settings.local.json"):
+                enabled |= _table(path, "enabledPlugins")
+            if any(each is True for plugin, each in enabled.items() if plugin.startswith(f"{NAME}@")):
+                return f"its plugin {NAME} (claude plugin uninstall {NAME})"
+        case "codex":
+            plugins = _table(file_of(CLIENTS[name], "user", environ), "plugins")
+            own = [each for plugin, each in plugins.items() if plugin.startswith(f"{NAME}@")]
+            if any(isinstance(each, dict) and cast("dict[str, Any]", each).get("enabled", True) for each in own):
+                return f"its plugin {NAME} (codex plugin remove {NAME})"
+        case "claude-desktop":
+            found = _folder("applications", [], environ).glob(_BUNDLES)
+            if any(_read_or_nothing(path).get("name") == NAME for path in found):
+                return f"the bundle {NAME} (remove it in its settings, under Extensions)"
+        case _:
+            pass
+    return None
+
+
+def _table(path: Path, key: str) -> dict[str, Any]:
+    held = _read_or_nothing(path).get(key)
+    return cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+
+
+def _read_or_nothing(path: Path) -> dict[str, Any]:
+    try:
+        return _read(path)[0]
+    except DamagedError:  # another program's file, which that program reports
+        return {}
+
+
+def doubled(environ: Mapping[str, str]) -> list[str]:
+    """The clients that start the server twice, from a plugin and from an entry, with the remedy."""
+    lines: list[str] = []
+    for name, client in CLIENTS.items():
+        path = file_of(client, "user", environ)
+        if plugin_of(name, environ) is not None and NAME in _table(path, client.key):
+            remedy = f"{_command('uninstall', name)} removes the second"
+            lines.append(f"{client.title} starts Fourfold twice, by its plugin and by {path}: {remedy}")
+    return lines
+
+
 # ---------------------------------------------------------------- install and uninstall
 
 ScopeName = Annotated[Scope, option(help="For all your projects, or the client's file in this folder.")]
@@ -390,7 +452,7 @@ ForClient = Annotated[
 ]
 
 
-@mcp.adds
+@mcp.adds("fourfold mcp install --client cursor --yes")
 def install(
     client: ForClient = "claude-code",
     tools: Tools = "core",
@@ -404,6 +466,12 @@ def install(
     config = given_globals().config
     entry = make_entry(load_config(), config, arguments, scope, Path.cwd())
     form = entry.json(typed=chosen.typed)
+    if plugin := plugin_of(client, os.environ):
+        raise RequestError(
+            f"{chosen.title} has this server already, by {plugin}",
+            "Keep that one, or remove it before you add an entry",
+        )
+    _warn_of_other_scope(chosen, scope)
     for variable in entry.left_out:
         warn(f"{variable} holds a secret and is not written: set it where {chosen.title} starts")
     if yes:
@@ -411,22 +479,34 @@ def install(
         say(f"{path} has it already" if before == form else f"written to {path}")
         if before not in (None, form):
             say(f"instead of {dumps(_shown(before))}")
+        if before != form:
+            warn(f"{chosen.title} starts it with its next session: begin a new one, or restart it")
         return
     if chosen.command and (scope == "user" or "{scope}" in chosen.command):
         variables = [word for name, value in entry.environment.items() for word in ("--env", f"{name}={value}")]
         words = [word.format(scope=scope) for word in chosen.command]
         say(f"{shlex.join(words)} {NAME} {shlex.join([*variables, '--', *entry.command])}\n")
-        say(f"or in {path} ({_again(client)} writes it):\n")
+        say(f"or in {path} ({_command('install', client)} writes it):\n")
     else:
-        say(f"in {path} ({_again(client)} writes it):\n")
+        say(f"in {path} ({_command('install', client)} writes it):\n")
     say(snippet(chosen, path, form))
 
 
-def _again(client: str) -> str:
-    return f"fourfold mcp install{f' --client {client}' if client != 'claude-code' else ''} --yes"
+def _warn_of_other_scope(client: Client, scope: Scope) -> None:
+    """The user's file and that of the project may both have the entry."""
+    if client.project is None:
+        return
+    path = file_of(client, "project" if scope == "user" else "user", os.environ)
+    if NAME in _table(path, client.key):
+        effect = "uses that of the project" if client.merges else "starts both: remove one"
+        warn(f"{path} has the entry {NAME}, too; {client.title} {effect}")
 
 
-@mcp.adds
+def _command(action: str, client: str) -> str:
+    return f"fourfold mcp {action}{f' --client {client}' if client != 'claude-code' else ''} --yes"
+
+
+@mcp.adds("fourfold mcp uninstall --client cursor --yes")
 def uninstall(
     client: ForClient = "claude-code",
     scope: ScopeName = "user",

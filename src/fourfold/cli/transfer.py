@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fourfold.cli.commands import argument, load_config, open_memory, option
+import click
+
+from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, option
 from fourfold.cli.options import JsonFlag
-from fourfold.cli.output import one_line, say, say_json, warn
+from fourfold.cli.output import counted, one_line, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
-from fourfold.errors import FourfoldError, NotFound, RequestError
+from fourfold.errors import FourfoldError, NotFound, RequestError, StoreNotFound
 from fourfold.ingest.sync import IndexReport, reasons
+from fourfold.ingest.transcripts import TOOLS
 from fourfold.integrations.importers import FORMATS
 from fourfold.wire import index_json
 
@@ -37,18 +40,36 @@ def index(
     wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
-    from fourfold.cli.render import progress_bar
     from fourfold.ingest.sync import watch as watching
 
     globs, tags = exclude or (), tag or ()
     with open_memory(create=True, background=watch) as memory:
-        with progress_bar("files") as progress:
-            report = memory.index_folders(folders, exclude=globs, tags=tags, verify=verify, progress=progress)
+        report = _read_files(memory, folders, exclude=globs, tags=tags, verify=verify)
         _say(report, as_json=as_json)
         if watch:
             _watch(watching(lambda: memory.index_folders(folders, exclude=globs, tags=tags)), as_json=as_json)
         else:
             finish_vectors(memory, wait)
+
+
+def _read_files(memory: Memory, folders: Sequence[Path], **options: Any) -> IndexReport:
+    """Says after Ctrl-C how far it came, and leaves the vectors of what is stored to a worker."""
+    from fourfold.cli.render import progress_bar
+
+    read = 0
+
+    def count(done: int, total: int) -> None:
+        nonlocal read
+        read = done
+        show(done, total)
+
+    try:
+        with progress_bar("files") as show:
+            return memory.index_folders(folders, progress=count, **options)
+    except KeyboardInterrupt:
+        warn(f"interrupted after {counted(read, 'file')}, which are stored; the same command reads the others")
+        finish_vectors(memory, wait=False)
+        raise
 
 
 def _watch(runs: Generator[IndexReport | FourfoldError], *, as_json: bool) -> None:
@@ -69,7 +90,7 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
         say_json(index_json(report))
         return
     say(
-        f"{_files(report.files)}: {report.new} new, {report.changed} changed, {report.moved} moved, "
+        f"{counted(report.files, 'file')}: {report.new} new, {report.changed} changed, {report.moved} moved, "
         f"{report.removed} removed, {report.unchanged} unchanged; {report.chunks} chunks stored"
     )
     for title, by_reason in (("note on", report.notes), ("skipped", report.skipped)):
@@ -79,31 +100,35 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
             say(f"  {title} {few.count}: {one_line(reason)} ({examples}{more})")
 
 
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
-
-
 # ---------------------------------------------------------------- the whole store
 
 FilePath = Annotated[Path, argument(metavar="FILE")]
-Target = Annotated[str, argument(metavar="TARGET", help="FOLDER or DSN")]
+Target = Annotated[str, argument(metavar="TARGET", help="FOLDER or DSN", type=ADDRESS)]
 Foreign = Annotated[
     str | None,
-    option("--from", metavar="TOOL", help=f"What another tool wrote, one of {', '.join(FORMATS)}."),
+    option("--from", metavar="TOOL", help=f"What another tool wrote, one of {', '.join((*FORMATS, *TOOLS))}."),
 ]
 
 
 def import_file(
-    file: FilePath,
+    file: Annotated[
+        Path | None, argument(metavar="[FILE]", help="Sessions of a tool on this machine are found without it.")
+    ] = None,
     tool: Foreign = None,
     dry_run: Annotated[bool, option("--dry-run", help="With --from: only report what would be stored.")] = False,
     skip_invalid: Annotated[
         bool, option("--skip-invalid", help="List invalid rows, and store the others; otherwise one refuses all.")
     ] = False,
+    yes: Annotated[bool, option("--yes", help="Do not ask before sessions that were found are imported.")] = False,
     wait: WaitFlag = None,
 ) -> None:
     from fourfold.cli.render import progress_bar
 
+    if tool is not None and tool in TOOLS:
+        _import_sessions(tool, file, dry_run=dry_run, yes=yes, wait=wait)
+        return
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
     if tool is not None:
         _import_from(tool, file, dry_run=dry_run, wait=wait)
         return
@@ -135,8 +160,45 @@ def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) ->
         say(f"left out {count}: {reason}")
 
 
+def _import_sessions(tool: str, place: Path | None, *, dry_run: bool, yes: bool, wait: bool | None) -> None:
+    """Asks first if nobody named the place."""
+    from fourfold.cli.render import progress_bar
+
+    with _planned_memory() if dry_run else open_memory(create=True) as memory:
+        planned = memory.import_sessions(tool, place, dry_run=True)
+        plan = (
+            f"{_listed({'new session': planned.new, 'changed session': planned.changed})} "
+            f"({planned.bytes / 1e6:,.1f} MB) of {tool}; {planned.unchanged} unchanged"
+        )
+        if dry_run:
+            say(f"would import {plan}")
+            return
+        if place is None and planned.sessions and not yes:
+            if not sys.stdin.isatty():
+                raise RequestError(f"this would import {plan}", "Repeat it with --yes")
+            click.confirm(f"Import {plan}?", abort=True, err=True)
+        with progress_bar("import", in_bytes=True) as progress:
+            report = memory.import_sessions(tool, place, progress=progress)
+        finish_vectors(memory, wait)
+    counts = {"session": report.sessions, "turn": report.turns, "item": report.items}
+    say(f"imported {_listed(counts)}; {report.unchanged} unchanged")
+    for reason, count in report.left_out.items():
+        if count:
+            say(f"left out {count}: {reason}")
+
+
+def _planned_memory() -> Memory:
+    """The store, or an empty one where there is none: a plan creates nothing."""
+    from fourfold.memory import Memory
+
+    try:
+        return open_memory()
+    except StoreNotFound:
+        return Memory.open(":memory:", embedder="none", background=False)
+
+
 def export(
-    file: Annotated[str, argument(metavar="FILE.jsonl|-", help="- writes to stdout.")],
+    file: Annotated[str, argument(metavar="FILE.jsonl|-", help="- writes to stdout.", type=ADDRESS)],
     force: Annotated[bool, option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     target, to_stdout = Path(file), file == "-"
@@ -203,4 +265,4 @@ def _must_exist(file: Path) -> None:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()) or "nothing"
+    return ", ".join(counted(count, name) for name, count in counts.items()) or "nothing"

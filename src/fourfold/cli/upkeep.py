@@ -7,13 +7,23 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_args, get_origin
 
 import click
 
 from fourfold.cli.commands import Group, Place, load_config, open_memory, option
 from fourfold.cli.options import Carried, JsonFlag
-from fourfold.cli.output import one_line, say, say_json, say_list, say_rows, warn
+from fourfold.cli.output import (
+    counted,
+    duration,
+    one_line,
+    say,
+    say_json,
+    say_list,
+    say_rows,
+    waiting_for_vectors,
+    warn,
+)
 from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
 from fourfold.model import Json
 from fourfold.operations import Operation
@@ -46,11 +56,11 @@ def _say_result(operation: Operation, result: Any, *, as_json: bool) -> None:
         counts = cast("list[tuple[str, int]]", result)
         if as_json:
             say_json({"status": "success", name: dict(counts)})
+        elif not counts:
+            warn(f"no {name} found")
         else:
             say_rows((name.removesuffix("s"), "items"), counts)
     elif isinstance(element, type) and is_dataclass(element):
-        if not result and not as_json:
-            warn(f"no {name} found")
         columns = [each.name for each in fields(element)]
         say_list(name, result, columns, lambda row: [getattr(row, each) for each in columns], as_json=as_json)
     elif isinstance(result, Mapping) or is_dataclass(result):
@@ -85,6 +95,92 @@ def _value(value: Json) -> str:
             return str(value)
 
 
+# ---------------------------------------------------------------- status
+
+
+def status(facts: Annotated[dict[str, Any], Carried("status")], as_json: JsonFlag = False) -> None:
+    if as_json:
+        say_json({"status": "success", **facts})
+        return
+    own: dict[str, Any] | None = facts["namespaces"].get(facts["namespace"])
+    lines = {
+        "store": _place_words(facts),
+        "stored": _stored_words(facts, own),
+        "search": _search_words(facts, own),
+        "waiting": _waiting_words(facts, own),
+        "index": _index_words(own),
+        "next": _next_words(facts, own),
+    }
+    for name, text in lines.items():
+        if text:
+            say(f"{name:<9}{one_line(text)}")
+
+
+def _place_words(facts: Mapping[str, Any]) -> str:
+    named = [facts[name] for name in ("database_bytes", "index_bytes") if name in facts]
+    sizes = " and indexes of ".join(f"{max(size / 1e6, 0.1):,.1f} MB" for size in named)
+    return ", ".join(filter(None, [facts.get("store", "a server"), sizes]))
+
+
+def _stored_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    others = sum(each["items"] for name, each in facts["namespaces"].items() if name != facts["namespace"])
+    more = f"; {counted(others, 'item')} in other namespaces (fourfold namespaces)" if others else ""
+    if own is None:
+        return f"nothing in the namespace {facts['namespace']}{more}"
+    names, rest = own["languages"][:_SHOWN_LANGUAGES], len(own["languages"]) - _SHOWN_LANGUAGES
+    languages = f" ({', '.join(names)}{f' and {rest} more' if rest > 0 else ''})" if names else ""
+    parts = [
+        counted(own["items"], "item") + languages,
+        *(counted(own[name], noun) for name, noun in (("nodes", "name"), ("edges", "relation")) if own[name]),
+    ]
+    return f"{', '.join(parts)} in the namespace {facts['namespace']}{more}"
+
+
+_SHOWN_LANGUAGES: Final = 4
+
+
+def _search_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    """By what the items are found now."""
+    if own is None or not own["items"]:
+        return ""
+    if facts["embedder"] is None and not own["vectors"]:
+        return "ready by words, names and tags; not by meaning, because no embedder is set"
+    if own["pending_vectors"]:
+        return f"ready by words, names and tags; by meaning {own['vectors']:,} of {counted(own['items'], 'item')}"
+    return "ready by meaning, words, names and tags"
+
+
+def _waiting_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    if own is None or not own["pending_vectors"] or facts["embedder"] is None:
+        return ""
+    pending, refused = own["pending_vectors"], own["refused_by_embedder"]
+    waits = f"{counted(pending - refused, 'item')} for {'its vector' if pending == 1 else 'their vectors'}"
+    worker = facts.get("embedding_worker")
+    left = f", {duration(own['embedding_seconds'])} left" if own.get("embedding_seconds") is not None else ""
+    shown = [f"{waits}{left}{'; a background process makes them' if worker else ''}"] if pending > refused else []
+    return "; ".join(shown + ([f"{counted(refused, 'item')} that the embedder refused"] if refused else []))
+
+
+def _index_words(own: Mapping[str, Any] | None) -> str:
+    """Of a distributed index."""
+    index = None if own is None else own.get("index")
+    if not index:
+        return ""
+    state = "being built" if index["building"] else "complete" if not index["lag_changes"] else "being filled"
+    behind = f", {counted(index['lag_changes'], 'change')} behind" if index["lag_changes"] else ""
+    return f"{index['collection'] or 'the first one'} is {state}{behind}"
+
+
+def _next_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    if own is None or not own["items"]:
+        return 'fourfold add "TEXT" stores an item, fourfold index FOLDER stores files'
+    if facts["embedder"] is not None and own["pending_vectors"] > own["refused_by_embedder"]:
+        return f"fourfold embed {'waits for' if facts.get('embedding_worker') else 'makes'} the vectors"
+    if own["refused_by_embedder"]:
+        return "fourfold repair lets the embedder try again"
+    return 'fourfold search "QUESTION"'
+
+
 # ---------------------------------------------------------------- settings, checks, repairs
 
 
@@ -100,8 +196,10 @@ def config(as_json: JsonFlag = False) -> None:
 
 
 def check(as_json: JsonFlag = False) -> None:
+    from fourfold.serve.http import judgements
+
     with open_memory() as memory:
-        problems, facts = memory.check(), memory.status()
+        problems, facts = [*memory.check(), *judgements.check(memory.settings)], memory.status()
     counts = {name: facts_of["pending_vectors"] for name, facts_of in facts["namespaces"].items()}
     pending = {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
     if as_json:
@@ -111,8 +209,11 @@ def check(as_json: JsonFlag = False) -> None:
         for problem in problems or ("no problems found",):
             say(one_line(problem))
         for namespace, count in pending.items():
-            waits = "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"
-            say(one_line(f"{namespace}: {waits}; `fourfold --namespace {namespace} embed` makes them"))
+            say(
+                one_line(
+                    f"{namespace}: {waiting_for_vectors(count)}; `fourfold --namespace {namespace} embed` makes them"
+                )
+            )
     if problems:
         raise click.exceptions.Exit(DamagedStore.exit_code)
 
@@ -156,7 +257,7 @@ Data = Annotated[
 ]
 
 
-@db.adds
+@db.adds("fourfold db start")
 def start(data: Data = None) -> None:
     """Start the server, making it if need be, and print the address of a store on it."""
     from fourfold.storage.postgres import start_server
@@ -164,7 +265,7 @@ def start(data: Data = None) -> None:
     say(start_server(_folder(data)))
 
 
-@db.adds
+@db.adds("fourfold db stop")
 def stop(data: Data = None) -> None:
     """Stop the server. What it holds stays."""
     from fourfold.storage.postgres import stop_server
@@ -176,7 +277,7 @@ index = Group("index", help="A distributed index of words and vectors.")
 db.places["index"] = Place(index, "A distributed index of words and vectors.")
 
 
-@index.adds
+@index.adds("fourfold db index create")
 def create() -> None:
     """Create the index of the namespace, and fill it."""
     with _indexed() as (store, feeder, namespace):
@@ -185,7 +286,7 @@ def create() -> None:
         _fill(store, namespace)
 
 
-@index.adds
+@index.adds("fourfold db index rebuild")
 def rebuild() -> None:
     """Build a new generation, then switch to it."""
     with _indexed() as (store, feeder, namespace):
@@ -194,7 +295,7 @@ def rebuild() -> None:
         _fill(store, namespace)
 
 
-@index.adds
+@index.adds("fourfold db index check --repair")
 def check_(
     repair: Annotated[bool, option("--repair", help="Repair what differs.")] = False,
 ) -> None:
@@ -208,7 +309,7 @@ def check_(
         raise click.exceptions.Exit(DamagedStore.exit_code)
 
 
-@index.adds
+@index.adds("fourfold db index drop")
 def drop() -> None:
     """Remove the index of the namespace; PostgreSQL then answers alone."""
     with _indexed() as (_, feeder, namespace):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from fourfold import addresses, child_process
 from fourfold.cli.commands import open_memory, option
-from fourfold.cli.output import say, warn
+from fourfold.cli.output import counted, say, waiting_for_vectors, warn
 from fourfold.errors import (
     EmbedderUnavailable,
     FourfoldError,
@@ -52,7 +52,7 @@ def embed() -> None:
         made, size = _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
             raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
-    say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
+    say(f"made {counted(made, 'vector')}; {size.vectors} of {size.items} items have one")
 
 
 def finish_vectors(memory: Memory, wait: bool | None) -> None:
@@ -96,7 +96,7 @@ def _start_worker(memory: Memory) -> None:
         return
     size = _size(memory)
     pending = size.pending or size.items  # all of them, where an earlier version made their vectors
-    waits = "1 item waits for its vector" if pending == 1 else f"{pending} items wait for their vectors"
+    waits = waiting_for_vectors(pending)
     if start(replace(memory.settings, namespace=memory.namespace)):
         warn(f"{waits}: a background process makes them (`fourfold status` shows it, `fourfold embed` waits)")
     else:

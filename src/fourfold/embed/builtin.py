@@ -13,15 +13,15 @@ from fourfold.limits import MODEL_TOKENS
 ENCODERS: Final = Path(__file__).with_name("encoders")
 MODEL, WORDS, VOCABULARY = "encoder.onnx", "words.bin", "vocab.txt"
 SHA256: Final = {
-    MODEL: "1e7666a69fd104ba306542312e28c94b2d164b9d74db7c862dd7864db0fa372d",
-    WORDS: "23a030f2dfbfbe15fb86e607db3667aa6afcfa2a79a4206dd21ca8ded84aeaa4",
+    MODEL: "1de7cd9c2889daa3b02f37a175782f3d043d55722e7e007132077ea8e8f691fe",
+    WORDS: "ef7662ccd81658fede6931dd99280a9cab8d077642d6f15c01bd43ee91aa5f2a",
     VOCABULARY: "771cfc1dcf169578cc424e7e3dd7117fc839ac9f88b26073d7275e3f9d6c906a",
 }
 DIMENSION: Final = 384
 QUERY_PREFIX: Final = "query: "
 PASSAGE_PREFIX: Final = "passage: "
 FINGERPRINT: Final = f"builtin/{SHA256[MODEL][:16]}+{SHA256[WORDS][:16]}/query+passage/mean/{MODEL_TOKENS}/{DIMENSION}"
-REPLACED: Final = ("minilm/all-MiniLM-L6-v2-int8@",)
+REPLACED: Final = ("minilm/all-MiniLM-L6-v2-int8@", "builtin/1e7666a69fd104ba+23a030f2dfbfbe15/")
 """How the fingerprints of earlier built-in encoders begin. The one that is replaced next has to be added."""
 BERT_PIECES: Final = 30_522
 """The vocabulary begins with that of bert-base-uncased."""

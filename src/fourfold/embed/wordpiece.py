@@ -136,7 +136,7 @@ _CLEANED, _STRIPPED, _SPLIT = _Table(_clean), _Table(_strip), _Table(_split)
 def ids_of(vocabulary: bytes) -> dict[str, int]:
     """One word per line; its id is the line number. (Unicode line separators are words of this vocabulary.)"""
     words = vocabulary.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n").split("\n")
-    ids = {word: index for index, word in enumerate(words)}
+    ids = dict(zip(words, range(len(words)), strict=True))
     missing = [word for word in SPECIAL if word not in ids]
     if missing:
         message = f"the vocabulary has no {', '.join(missing)}, so it is not one of a WordPiece model"

@@ -19,7 +19,8 @@ import numpy as np
 
 from fourfold.engine.pipeline import Outcome
 from fourfold.native.rankings import values_of
-from fourfold.ranking.fusion import LEAST_SPREAD, NO_HITS
+from fourfold.ranking.fusion import LEAST_SPREAD, NO_HITS, RERANK
+from fourfold.ranking.plan import AUTO, BUILT_IN
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Numbers, Ranking, SearchResponse
 
@@ -50,6 +51,8 @@ class Evidence(NamedTuple):
     """How surely it is at the other end of a relation that the query asks for."""
     first: float = 0.0
     """1 for the first result."""
+    read: float = 0.0
+    """How relevant the built-in reranker finds it, between 0 and 1; 0 if that has not read it."""
 
 
 class Fit(NamedTuple):
@@ -62,12 +65,15 @@ class Fit(NamedTuple):
         return self.constant + sum(map(operator.mul, self.per, evidence))
 
 
-BOTH: Final = Fit(-5.2, Evidence(nearness=4.4, words=1.5, lead=7.4, alone=4.4, asked=5.7, first=1.6))
-VECTORS: Final = Fit(-6.0, Evidence(nearness=7.5, lead=6.4, first=1.5))
+BOTH: Final = Fit(-5.25, Evidence(nearness=4.75, words=1.65, lead=7.3, alone=4.4, asked=6.25, first=1.45))
+VECTORS: Final = Fit(-6.15, Evidence(nearness=8.0, lead=5.4, first=1.5))
 """Without keyword search."""
-WORDS: Final = Fit(-3.5, Evidence(words=1.7, lead_words=5.6, asked=5.0, first=1.3))
+WORDS: Final = Fit(-3.4, Evidence(words=1.6, lead_words=5.8, asked=5.25, first=1.3))
 """For items without a cosine."""
-
+READ: Final = Fit(-5.8, Evidence(nearness=3.25, words=1.05, lead=4.5, alone=4.4, asked=6.85, first=0.85, read=3.7))
+"""For items that the built-in reranker has read."""
+READ_SCALE: Final = 4.0
+"""Its scores are logits, from -11 to 11; differences near 0 count most."""
 
 LARGEST_EXPONENT: Final = 700.0
 """A cosine far below the average of nearly equal vectors has odds that no float can hold."""
@@ -94,6 +100,7 @@ class Judge:
         self._average = 0.0 if semantic.background is None else semantic.background.mean
         self._span = max(1 - self._average, LEAST_SPREAD)
         self._nearest, self._most_words = _best_two(self._cosines), _best_two(self._coverage)
+        self._read: Mapping[int, float] = outcome.raw(RERANK) if outcome.plan.rerank in (AUTO, BUILT_IN) else {}
         self._others = [(spec.log_odds, outcome.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
         self._first = first
 
@@ -102,7 +109,9 @@ class Judge:
         estimates: list[float] = []
         for item, cosine, evidence in self.evidence(ids):
             added = self._added(item) if self._others else 0.0
-            if cosine is None:
+            if evidence.read:
+                estimates.append(confidence(evidence, READ, added))
+            elif cosine is None:
                 estimates.append(confidence(evidence, WORDS, added))
             elif self._searched_words:
                 estimates.append(confidence(evidence, BOTH, added))
@@ -130,7 +139,9 @@ class Judge:
         lead_words = _lead(words, self._most_words)
         alone = min(1.0, max(lead_words * coverage, tags**2))
         related = self._asked.get(item, 0.0) if self._asked else 0.0
-        return Evidence(nearness, coverage, lead, lead_words, alone, related, float(item == self._first))
+        first = float(item == self._first)
+        read = 1 / (1 + math.exp(-self._read[item] / READ_SCALE)) if item in self._read else 0.0
+        return Evidence(nearness, coverage, lead, lead_words, alone, related, first, read)
 
     def _added(self, item: int) -> float:
         return sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in self._others])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 COSINE: Final = 0.9
-"""Least cosine of the vectors of near-duplicates. docs/quality-queries.md has the figures."""
+"""Least cosine of the vectors of near-duplicates. notes/quality-queries.md has the figures."""
 SIMILAR_ITEMS: Final = 10
 """Near-duplicates of one item that are named."""
 LONGEST_CHARACTERS: Final = 20_000

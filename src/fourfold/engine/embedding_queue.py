@@ -198,6 +198,7 @@ class EmbeddingQueue:
         """Makes and stores vectors. A text that the embedder rejects, though it accepts others, is set aside."""
         space = self.space()
         texts = [text for _, texts, _ in batch for text in texts]
+        begun = time.monotonic()
         try:
             vectors = self._vectors(texts)
         except EmbedderUnavailable:
@@ -218,7 +219,7 @@ class EmbeddingQueue:
             for part, (row, _, spans) in zip(parts, batch, strict=True)
         ]
         with self._store.transaction(namespace) as tx:
-            return tx.vectors.put(space, made)
+            return tx.vectors.put(space, made, time.monotonic() - begun)
 
     def queues(self) -> list[str]:
         """Namespaces in which items wait for a vector, or have one of an earlier version of the embedder."""

@@ -47,6 +47,7 @@ from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import NewRaw, no_raw
 
 if TYPE_CHECKING:
+    from fourfold.ingest.sessions import SessionReport
     from fourfold.ingest.sync import IndexReport
     from fourfold.model import Vector
     from fourfold.storage.protocols import Snapshot
@@ -213,6 +214,8 @@ class ItemMethods(OpenStore):
             lambda snapshot: [item.id for item in self._items(snapshot, ids)], expected, dry_run=dry_run
         )
 
+    delete = forget
+
     def forget_matching(self, filters: GivenFilters, *, dry_run: bool = False) -> int:
         """Removes all items that a filter matches, also superseded and expired ones.
 
@@ -375,6 +378,34 @@ class ItemMethods(OpenStore):
                 links=self.settings.links,
                 verify=verify,
                 protect=self._secrets.file,
+                progress=progress,
+            )
+
+    def import_sessions(
+        self,
+        tool: str,
+        place: str | Path | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> SessionReport:
+        """Stores what was said in the sessions of another tool; a repeated import reads only what is new.
+
+        `tool`: claude-code, codex, copilot or chatgpt. `place`: a file or folder; None: where the tool keeps its
+        sessions on this machine. `dry_run`: counts the sessions, and stores nothing.
+        """
+        from fourfold.ingest.sessions import import_sessions
+
+        chosen = None if place is None else Path(place).expanduser()
+        with self._maintenance.writing(self.namespace):
+            return import_sessions(
+                self.store,
+                self.namespace,
+                tool,
+                chosen,
+                links=self.settings.links,
+                protect=self._secrets.text,
+                dry_run=dry_run,
                 progress=progress,
             )
 

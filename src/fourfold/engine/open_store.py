@@ -185,7 +185,9 @@ def open_store(store: str | Path | Store | None, *, create: bool = True, index: 
 
 
 def require_lasting(store: str | None) -> None:
-    """Refuse a temporary store where it would be lost at once."""
+    """Refuse a store without a name, and a temporary one where it would be lost at once."""
+    if store == "":
+        raise InvalidSetting("the store has no name", "Name a folder or an address")
     if store == IN_MEMORY:
         remedy = 'Use a folder; in a Python program, Memory.open(":memory:") keeps a store until it is closed'
         raise InvalidSetting("a store in :memory: is gone when this command or copy ends", remedy)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 from fourfold.fields import COLUMNS
 from fourfold.filters import Condition, Every, Not, Test, field_at, leaves, make_test
@@ -94,11 +93,17 @@ def happened(item: Item) -> datetime:
     return item.occurred_at or item.created_at
 
 
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
+
+
 def window_of(text: str, mode: TimeMode, now: datetime, zone: str | None) -> TimeWindow | None:
     """The window that a query names. It is applied if the query asks for what was said or happened then."""
     if mode == "off":
         return None
-    window = time_window(text, None, now, None if zone is None else ZoneInfo(zone))
+    window = time_window(text, None, now, None if zone is None else _zone(zone))
     if window is None:
         return None
     applied = mode if asks_when(text, window, now) else None

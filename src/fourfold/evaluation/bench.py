@@ -5,13 +5,13 @@ Vectors are cached by model and text: a second evaluation of the same items embe
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -314,7 +314,7 @@ class CachedEmbedder:
         if self.fresh:
             return embed(texts)
         with self._lock:
-            hashes = [_hash(space, text) for text in texts]
+            hashes = [sha256(f"{space}\0{text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
             vectors = self._known(hashes)
             missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in vectors}
             if missing:
@@ -336,10 +336,6 @@ class CachedEmbedder:
         with self._db:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", made.items())
         return made
-
-
-def _hash(space: str, text: str) -> bytes:
-    return hashlib.sha256(f"{space}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _opened(folder: Path) -> apsw.Connection:

@@ -25,8 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from fourfold import bounded
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
+from fourfold.limits import IMPORT_BYTES
 from fourfold.memory import Memory
 from fourfold.model import Item, Json, NewItem
 from fourfold.ranking.plan import check_text
@@ -261,8 +263,8 @@ def _items(memory: Memory, items: str) -> Sequence[Item]:
 def _lines(file: Path, column: int, heading: str) -> Iterator[tuple[int, str]]:
     """The numbered lines that are not empty, without a header line, which has this heading in this column."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = bounded.read_text(file, IMPORT_BYTES, "utf-8-sig")
+    except (OSError, ValueError) as error:
         raise InvalidItem(f"{file} cannot be read ({error})", "Write it as UTF-8, with tabs between columns") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not (number == 1 and line.split("\t")[column].strip().lower() == heading):

@@ -188,13 +188,14 @@ def summary(run: Run) -> dict[str, Json]:
     """What `fourfold eval --json` prints."""
     times = [answer.milliseconds for answer in run.answers]
     confidence = separation(run.answers)
+    weights = {name: fmean(answer.weights.get(name, 0.0) for answer in run.answers) for name in RETRIEVERS}
     return {
         "dataset": run.dataset,
         "queries": len(run.scores),
         **_rounded(means(run.scores.values())),
         "latency_ms": {"p50": round(percentile(times, 0.5), 2), "p95": round(percentile(times, 0.95), 2)},
         "by_category": _by_category(run),
-        "plan": {**_plan(run), "mean_weights": _mean_weights(run.answers)},
+        "plan": {**_plan(run), "mean_weights": _rounded(weights)},
         **({} if confidence is None else {"confidence_auc": round(confidence, 4)}),
         **({"known_failures": _known_failures(run)} if run.known_failures else {}),
         "degraded": degraded_notes(run.answers),
@@ -223,12 +224,6 @@ def _plan(run: Run) -> dict[str, Json]:
     requested = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
     sources = {} if plan.source_weights is None else {"source_weights": dict(plan.source_weights)}
     return {**requested, "weights": run.variant.arguments.get("weights"), **sources, "embedder": run.model}
-
-
-def _mean_weights(answers: Sequence[Answer]) -> dict[str, float]:
-    return {
-        name: round(sum(answer.weights.get(name, 0.0) for answer in answers) / len(answers), 4) for name in RETRIEVERS
-    }
 
 
 def _rounded(values: Mapping[str, float]) -> dict[str, float]:

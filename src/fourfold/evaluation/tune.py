@@ -179,7 +179,8 @@ def preset_grid(bench: Bench, preset: str, fusion: str | None, progress: Progres
     if preset == "memories" and plan.fusion != "auto":
         trial.total = len(ALPHAS)
         return trial.of("alpha", ALPHAS, lambda alpha: Variant("alpha", {**arguments, "alpha": alpha}))
-    weights = {_told(point): point for point in weightings(PRESETS[preset].retrievers)}
+    points = weightings(PRESETS[preset].retrievers)
+    weights = {",".join(f"{each}={weight:g}" for each, weight in point.items() if weight): point for point in points}
     trial.total = len(weights)
     name = f"weights of {preset}, {plan.fusion}"
     return trial.of(name, [*weights], lambda told: Variant(told, {**arguments, "weights": weights[told]}))
@@ -199,10 +200,6 @@ def _divisions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     for first in range(total, -1, -1):
         for rest in _divisions(total - first, parts - 1):
             yield (first, *rest)
-
-
-def _told(weights: Mapping[str, float]) -> str:
-    return ",".join(f"{name}={weight:g}" for name, weight in weights.items() if weight)
 
 
 def grids_json(grids: Sequence[Grid]) -> dict[str, Json]:

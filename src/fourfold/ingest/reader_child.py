@@ -17,7 +17,7 @@ import warnings
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
-from fourfold.ingest.document import Chunk, Unreadable
+from fourfold.ingest.document import Unreadable
 from fourfold.ingest.formats import TEXT, ChunkedFile, read_chunks
 from fourfold.limits import READ_MEMORY_BYTES
 
@@ -113,9 +113,5 @@ def _as_json(file: ChunkedFile) -> dict[str, Any]:
         "unit": document.unit,
         "kind": document.kind,
         "note": document.note,
-        "chunks": [_chunk_as_json(chunk) for chunk in file.chunks],
+        "chunks": [[each.headings, each.text, each.first, each.last, each.metadata, each.tags] for each in file.chunks],
     }
-
-
-def _chunk_as_json(chunk: Chunk) -> list[Any]:
-    return [chunk.headings, chunk.text, chunk.first, chunk.last, chunk.metadata, chunk.tags]

@@ -82,11 +82,12 @@ def index_folders(
                 _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
                 progress(0, 0)
-            left = list(run.missing)
+            spaced = {path.rstrip() for path in run.missing if path[-1].isspace()}  # see `_Run.moved`
+            left = [*run.missing, *spaced.difference(stored, [entry.path for entry in todo])]
             for start in range(0, len(left), _FORGOTTEN_FILES):
                 with store.transaction(namespace) as transaction:
                     transaction.files.forget(left[start : start + _FORGOTTEN_FILES])
-            report.removed += len(left)
+            report.removed += len(run.missing)
     return report
 
 
@@ -108,9 +109,11 @@ def _walked(
     target: Target, known: Mapping[str, FileRow], report: IndexReport, options: _Options
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to open, in the order of their paths, and known files that are missing."""
+    started = time.monotonic()
     walked = walk.walk(target, options.exclude)
     report.skip_all(walked.skipped)
     todo, skipped = _different(walked.files, known, options)
+    report.walk_seconds += time.monotonic() - started
     report.skip_all(skipped)
     report.files += len(walked.files)
     report.unchanged += len(walked.files) - len(todo) - len(skipped)
@@ -158,10 +161,11 @@ class _Run:
     """Known files that are missing; one whose content is found under another path was moved."""
     options: _Options
     moved: dict[str, str] = field(default_factory=dict[str, str])
-    """Paths of missing files by digest."""
+    """Paths of missing files by digest. Older versions stored paths that end with white space, but the items of
+    such a file without it."""
 
     def __post_init__(self) -> None:
-        stored = [(path, state) for path, state in self.missing.items() if not state.skipped]
+        stored = [(path, state) for path, state in self.missing.items() if not state.skipped and path == path.rstrip()]
         self.moved = {state.digest: path for path, state in reversed(stored)}
 
     def state(self, path: str) -> FileState | None:
@@ -391,7 +395,8 @@ class _Maker:
         self._name = own_name(path)
         title = "" if cut.document.title.casefold() == _README else cut.document.title
         self._title = title or (self._name if self._format.is_page or stem(path) != self._name else name)
-        self._shared = self._document.metadata if _is_small(self._document.metadata) else {}
+        is_small = len(json.dumps(self._document.metadata)) <= _REPEATED_METADATA_BYTES
+        self._shared = self._document.metadata if is_small else {}
 
     def item(self, number: int, chunk: Chunk) -> NewItem:
         return NewItem(
@@ -415,10 +420,6 @@ class _Maker:
         aliases = [name for name in dict.fromkeys((self._name, *self._document.aliases)) if name != self._title]
         names = {"aliases": aliases} if self._format.is_page and aliases else {}
         return {**self._document.metadata, **names, **position}
-
-
-def _is_small(metadata: Mapping[str, Json]) -> bool:
-    return len(json.dumps(metadata)) <= _REPEATED_METADATA_BYTES
 
 
 def own_name(path: str) -> str:
@@ -453,12 +454,19 @@ _PAUSE_PER_WALK = 20
 def watch(index: Callable[[], IndexReport], pause: float = PAUSE_SECONDS) -> Generator[IndexReport | FourfoldError]:
     """Indexes repeatedly, with pauses, without end. Yields the report of each run, or its error: a missing folder."""
     while True:
-        started = time.monotonic()
+        walk_seconds = 0.0
         try:
-            yield index()
+            report = index()
+            walk_seconds = report.walk_seconds
+            yield report
         except FourfoldError as error:
             yield error
-        time.sleep(max(pause, _PAUSE_PER_WALK * (time.monotonic() - started)))
+        time.sleep(pause_after(walk_seconds, pause))
+
+
+def pause_after(walk_seconds: float, least: float = PAUSE_SECONDS) -> float:
+    """Without the time that reading and storing took: after a run that stored much, changes must not wait."""
+    return max(least, _PAUSE_PER_WALK * walk_seconds)
 
 
 # ---------------------------------------------------------------- the report of a run
@@ -486,6 +494,8 @@ class IndexReport:
     """Files whose content was read."""
     chunks: int = 0
     """Items of the files that were stored in this run."""
+    walk_seconds: float = 0.0
+    """Time that finding the files took, which a run without changes takes, too."""
     skipped: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
     """By reason."""
     notes: dict[str, Skipped] = field(default_factory=dict[str, Skipped])

@@ -218,7 +218,7 @@ class Target(NamedTuple):
     @property
     def prefix(self) -> str:
         """Prefix of the stored paths of the files; for a single file its path."""
-        return prefix_of(self.root) + stored_name(self.name)
+        return prefix_of(self.root) + _file_name(self.name)
 
     def holds(self, path: str) -> bool:
         return not self.name or path == self.prefix
@@ -257,7 +257,7 @@ def walk(target: Target, exclude: Rules | None = None) -> Walk:
 
 
 def _named(folder: Folder, name: str, found: Walk, exclude: Rules | None) -> None:
-    path = found.root + stored_name(name)
+    path = found.root + _file_name(name)
     if exclude is not None and exclude.ignores(name):
         found.skipped.append((EXCLUDED, path))
         return
@@ -303,8 +303,8 @@ def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, 
         elif entry.is_file(follow_symlinks=False):
             if by_default(name) if plain else scope.ignores(place + name, name):
                 found.skipped.append((IGNORED, path + stored_name(name)))
-            elif odd or not name.isascii():
-                _odd_file(entry, found, place, path + stored_name(name))
+            elif odd or not name.isascii() or name[-1].isspace():
+                _odd_file(entry, found, place, path + _file_name(name))
             else:
                 _file(entry, found, path + name)
         elif entry.is_symlink():
@@ -364,6 +364,13 @@ def stored_name(name: str) -> str:
     except UnicodeEncodeError:
         name = os.fsencode(name).decode("utf-8", "backslashreplace")
     return unicodedata.normalize("NFC", name)
+
+
+def _file_name(name: str) -> str:
+    """The name that ends a stored path, without white space at its end, which no name in a store has."""
+    name = stored_name(name)
+    kept = name.rstrip()
+    return kept + "".join(f"\\x{byte:02x}" for byte in name[len(kept) :].encode())
 
 
 def modified_ns(known: os.stat_result) -> int:

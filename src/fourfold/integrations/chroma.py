@@ -86,12 +86,9 @@ def open_collection(place: str | Path, name: str) -> Collection:
 
     If a server does not answer now, each call of the collection tries again.
     """
-    try:
-        import chromadb
-    except ImportError as error:
-        raise MissingExtra("chromadb is not installed", "pip install 'fourfold[chroma]'") from error
+    _require_chroma()
     if "://" not in str(place):
-        return _opened(lambda: _embedded(chromadb, place), name)
+        return _opened(lambda: embedded(Path(place)), name)
     collection = ServerCollection(str(place), name)
     with suppress(ConnectionError):
         collection.connect()
@@ -134,16 +131,26 @@ class ServerCollection:
 
 def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T:
     """Calls a client of Chroma, which has no deadline of its own. After a TimeoutError only a daemon thread is left."""
-    return threads.start(partial(call, *args, **options), "fourfold-chroma").result(seconds)
+    return threads.start(partial(calling, call, *args, **options), "fourfold-chroma").result(seconds)
+
+
+def calling(call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Chroma's native part panics at a damaged folder. A panic is no Exception: a RuntimeError takes its place."""
+    try:
+        return call(*args, **options)
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise RuntimeError(f"Chroma failed: {error}") from error
+        raise
 
 
 def _opened(client: Callable[[], Any], name: str) -> Collection:
     try:
-        return client().get_collection(name, embedding_function=None)
+        return calling(lambda: client().get_collection(name, embedding_function=None))
     except FourfoldError:
         raise
     except Exception as error:
-        if _is_missing(error):
+        if type(error).__name__ == "NotFoundError" or "does not exist" in str(error):
             raise NotFound(f"no collection {name!r}", "Check its name") from error
         raise StoreUnavailable(
             f"Chroma cannot be reached ({type(error).__name__}: {error})", "Is it running?"
@@ -171,16 +178,19 @@ def _quiet() -> Any:
     return Settings(anonymized_telemetry=False)
 
 
-def _embedded(chromadb: Any, place: str | Path) -> Any:
-    from pathlib import Path
+def _require_chroma() -> Any:
+    try:
+        import chromadb
+    except ImportError as error:
+        raise MissingExtra(f"chromadb is missing ({error})", "pip install 'fourfold[chroma]'") from error
+    return chromadb
 
-    if not (Path(place) / "chroma.sqlite3").is_file():  # opening would create one
-        raise NotFound(f"{place} is not a Chroma folder", "Give the folder with chroma.sqlite3")
-    return chromadb.PersistentClient(str(place), settings=_quiet())
 
-
-def _is_missing(error: Exception) -> bool:
-    return type(error).__name__ == "NotFoundError" or "does not exist" in str(error)
+def embedded(folder: Path) -> Any:
+    """The client of a Chroma in this folder."""
+    if not (folder / "chroma.sqlite3").is_file():  # opening would create one
+        raise NotFound(f"{folder} is not a Chroma folder", "Give the folder with chroma.sqlite3")
+    return _require_chroma().PersistentClient(str(folder), settings=_quiet())
 
 
 def chunks(found: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
@@ -394,7 +404,7 @@ class ChromaRetriever:
         if self._by_distance is None:
             self._by_distance = is_cosine(self._collection)
         wanted = [*_SEEN, "distances" if self._by_distance else "embeddings"]
-        answer = self._collection.query([vector.tolist()], ids=allowed, n_results=limit, include=wanted)
+        answer = calling(self._collection.query, [vector.tolist()], ids=allowed, n_results=limit, include=wanted)
         return {name: rows[0] for name, rows in answer.items() if name in ("ids", *wanted) and rows is not None}
 
     def _scores(self, found: Mapping[str, Any], vector: Vector) -> list[float]:

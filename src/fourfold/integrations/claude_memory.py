@@ -185,23 +185,7 @@ class FourfoldAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
         return await asyncio.to_thread(self._tool.execute, command)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return await self.execute(command)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await self.execute(command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await self.execute(command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await self.execute(command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await self.execute(command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await self.execute(command)
+    view = create = str_replace = insert = delete = rename = execute
 
     async def clear_all_memory(self) -> str:
         return await asyncio.to_thread(self._tool.clear_all_memory)

@@ -6,10 +6,12 @@ stored by other means are documents, too: their other fields are added to the me
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from fourfold.client import RemoteMemory
 from fourfold.errors import RequestError
@@ -21,10 +23,23 @@ from fourfold.model import Filters, GivenFilters, Item, Json, NewItem
 if TYPE_CHECKING:
     from fourfold.retrieval import Result
 
+S = TypeVar("S")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 AnyMemory: TypeAlias = Memory | RemoteMemory
 """An open store, or one on a server."""
+
+
+def in_thread(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The method for asyncio: with the same parameters, in a thread."""
+
+    @wraps(method)
+    async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    return call
+
 
 EVERYTHING: Final[Mapping[str, Json]] = {"id": {"exists": True}}
 _ID: Final = re.compile(r"item:([1-9][0-9]{0,15})")

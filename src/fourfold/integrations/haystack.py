@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, Final, Self, cast
 from fourfold.errors import InvalidQuery, MissingExtra, RequestError
 from fourfold.filters import Condition, Every, Field, Not, Some, field_at, make_test
 from fourfold.integrations import documents
+from fourfold.integrations.documents import in_thread
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.validation import checked_filters
@@ -135,31 +135,14 @@ class FourfoldDocumentStore:
 
     # ------------------------------------------------------------ the same for asyncio
 
-    async def count_documents_async(self) -> int:
-        return await asyncio.to_thread(self.count_documents)
-
-    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        return await asyncio.to_thread(self.filter_documents, filters)
-
-    async def write_documents_async(
-        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
-    ) -> int:
-        return await asyncio.to_thread(self.write_documents, documents, policy)
-
-    async def delete_documents_async(self, document_ids: list[str]) -> None:
-        await asyncio.to_thread(self.delete_documents, document_ids)
-
-    async def delete_all_documents_async(self) -> None:
-        await asyncio.to_thread(self.delete_all_documents)
-
-    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
-        return await asyncio.to_thread(self.delete_by_filter, filters)
-
-    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        return await asyncio.to_thread(self.update_by_filter, filters, meta)
-
-    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
-        return await asyncio.to_thread(self.count_documents_by_filter, filters)
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
+    update_by_filter_async = in_thread(update_by_filter)
+    count_documents_by_filter_async = in_thread(count_documents_by_filter)
 
 
 @component
@@ -204,15 +187,7 @@ class FourfoldRetriever:
         )
         return {"documents": documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str,
-        query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        return await asyncio.to_thread(self.run, query, query_embedding, filters, top_k)
+    run_async = in_thread(run)
 
 
 # ---------------------------------------------------------------- documents as items

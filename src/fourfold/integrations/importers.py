@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from fourfold import bounded, limits
 from fourfold import validation as rules
-from fourfold.errors import DamagedStore, FourfoldError, InvalidItem, InvalidQuery, MissingExtra, NotFound, RequestError
+from fourfold.errors import DamagedStore, FourfoldError, InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.limits import IMPORT_BYTES
 from fourfold.model import Edge, Json, NewItem
 from fourfold.yaml_lines import WrongYaml
@@ -597,19 +597,12 @@ _PAGE_CHUNKS = 1000
 
 def read_chroma(folder: Path) -> Content:
     """`folder`: the one with chroma.sqlite3, or this file."""
+    from fourfold.integrations.chroma import calling, embedded
+
     place = folder.parent if folder.name == "chroma.sqlite3" else folder
-    if not (place / "chroma.sqlite3").is_file():
-        raise NotFound(f"{folder} is not a Chroma folder", "Give the folder with chroma.sqlite3")
-    try:
-        import chromadb
-        from chromadb.config import Settings
-    except ImportError as error:
-        raise MissingExtra(f"chromadb is missing ({error})", "pip install 'fourfold[chroma]'") from error
     content = Content()
     try:
-        client: Any = chromadb.PersistentClient(str(place), Settings(anonymized_telemetry=False))
-        for collection in client.list_collections():
-            _read_collection(client.get_collection(collection.name, embedding_function=None), content)
+        calling(lambda: _read_collections(embedded(place), content))
     except FourfoldError:
         raise
     except Exception as error:  # chromadb and its native part raise errors of many kinds for a damaged file
@@ -618,6 +611,11 @@ def read_chroma(folder: Path) -> Content:
             "Restore it from a backup; nothing was imported",
         ) from error
     return content
+
+
+def _read_collections(client: Any, content: Content) -> None:
+    for collection in client.list_collections():
+        _read_collection(client.get_collection(collection.name, embedding_function=None), content)
 
 
 def _read_collection(collection: Any, content: Content) -> None:

@@ -92,7 +92,8 @@ class FourfoldVectorStore(VectorStore):
 
         `wait`: until the memory has made their vectors; otherwise they follow in the background.
         """
-        _reject(kwargs)
+        if kwargs:
+            raise InvalidItem(f"unknown argument {next(iter(kwargs))!r}", "Give texts, metadatas, ids and wait")
         lines = list(texts)
         for name, values in (("metadatas", metadatas), ("ids", ids)):
             if values is not None and len(values) != len(lines):
@@ -213,8 +214,3 @@ def _ranked(result: Result) -> Document:
     document = _document(result.item)
     document.metadata["fourfold"] = documents.scores_of(result)
     return document
-
-
-def _reject(unknown: dict[str, Any]) -> None:
-    if unknown:
-        raise InvalidItem(f"unknown argument {next(iter(unknown))!r}", "Give texts, metadatas, ids and wait")

@@ -17,7 +17,7 @@ against words are
 A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
 For a query in prose over source code, 2 x the share of the store that is code is added to the exponent. Words cannot
 find items in another language, but vectors can: 2 x the share of such items x (1 - unknown) is added.
-docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and docs/quality-tried.md the
+docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and notes/quality-tried.md the
 alternatives.
 """
 
@@ -342,7 +342,7 @@ UNKNOWN_COVERAGE: Final = 0.5
 """Coverage assumed if the store does not report it."""
 LEAST_SPREAD: Final = 1e-9
 TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
-"""Weights used if the store's average cosine is unknown: the best fixed pair over 12 collections."""
+"""Weights if the store's average cosine is unknown: the best fixed pair over 12 collections with an earlier encoder."""
 BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
 UNKNOWN_AVERAGE: Final = -2.0
@@ -372,11 +372,11 @@ class TextOdds(NamedTuple):
     fall: float = -1.0
     code: float = 2.0
     foreign: float = 2.0
-    prior: float = -1.0
+    prior: float = -0.5
     """In favour of words, the safer retriever where it finds anything."""
 
     def log_odds(self, evidence: TextEvidence) -> float:
-        """Return the log odds; in -3..7, so hits of either retriever keep a score."""
+        """x so hits of either retriever keep a score."""
         return self.prior + sum(map(operator.mul, self, evidence))
 
 

@@ -101,6 +101,7 @@ _TABLE: Final = (
         metavar="P",
         choices=tuple(PRESETS),
         advice="Leave out unless told.",
+        listed=False,
         explains=True,
         setting=True,
     ),
@@ -112,6 +113,7 @@ _TABLE: Final = (
         metavar="F",
         choices=get_args(FusionName),
         advice="Leave out unless told.",
+        listed=False,
         explains=True,
     ),
     SearchOption(
@@ -220,6 +222,7 @@ _TABLE: Final = (
         least=0,
         most=1,
         advice="Drop results below this.",
+        listed=False,
     ),
     SearchOption(
         "cut",
@@ -237,6 +240,7 @@ _TABLE: Final = (
         "Show how each score came about.",
         "`False`",
         advice="Adds every field and how each score came about.",
+        listed=False,
     ),
     SearchOption(
         "candidates",
@@ -267,6 +271,7 @@ _TABLE: Final = (
         "Find what was believed at this ISO date (its end) or time.",
         metavar="TIME",
         advice="What was believed at this ISO date or time.",
+        listed=False,
     ),
 )
 

@@ -121,7 +121,7 @@ register_spec(
         colour="yellow",
     )
 )
-# The shares of the graph and its walk are measured in docs/quality-graph.md.
+# The shares of the graph and its walk are measured in notes/quality-graph.md.
 register_spec(
     RetrieverSpec(
         "graph",

@@ -101,7 +101,8 @@ class Sessions:
         """The memory of a namespace that the caller may use; by default that of the server, or the caller's first."""
         memory, permitted = await self._opened(), grant().namespaces
         require(scope)
-        wanted = namespace or _default(memory.namespace, permitted)
+        default = memory.namespace if permitted is None or memory.namespace in permitted else permitted[0]
+        wanted = namespace or default
         require_namespace(wanted)
         return memory if wanted == memory.namespace else memory.within(wanted)
 
@@ -156,10 +157,6 @@ def require(scope: Scope) -> None:
     """NoAccess unless the caller's token has this scope."""
     if not grant().allows(scope):
         raise NoAccess(f"this needs a token with the scope {scope}", f"Yours has the scope {grant().scope}")
-
-
-def _default(namespace: str, permitted: tuple[str, ...] | None) -> str:
-    return namespace if permitted is None or namespace in permitted else permitted[0]
 
 
 def _open(settings: Callable[[], Settings]) -> Memory:

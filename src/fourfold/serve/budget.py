@@ -13,10 +13,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from fourfold.errors import InvalidQuery
 from fourfold.filters import Every, read_where
-from fourfold.limits import ANSWER_BYTES, ANSWER_TOKENS
+from fourfold.limits import ANSWER_BYTES, ANSWER_TOKENS, LARGEST_ID
 from fourfold.model import Filters, Item, Json
 from fourfold.validation import is_whole
-from fourfold.wire import compact, time_json
+from fourfold.wire import compact, encode, time_json
 
 _SEPARATOR_TOKENS: Final = 2
 """Tokens between two entries of a list."""
@@ -29,6 +29,8 @@ _READ_ROWS: Final = 64
 """Rows of a page that are read at once."""
 _FRAME_BYTES: Final = 64 * 1024
 """Bytes of an answer beside its rows."""
+_LARGEST_ROW_BYTES: Final = 8 * 1024 * 1024
+"""Room that a row needs at most."""
 
 T = TypeVar("T")
 Form = dict[str, Json]
@@ -80,6 +82,30 @@ class Page(Generic[T]):
                 self.forms.append(form)
             if len(rows) < wanted:
                 break
+
+
+def lists_json(
+    lists: Mapping[str, Callable[[int, int], Sequence[Any]]], cursor: str | None, most_bytes: int
+) -> dict[str, Json]:
+    """Several lists of one answer from the cursor on, as many of their rows as fit, and the cursor of the rest."""
+    names, forms = [*lists], dict[str, Json]()
+    match _decode(cursor):
+        case None:
+            first, start = 0, 0
+        case [str() as name, int() as start] if name in names and 0 <= start < 2**53:
+            first = names.index(name)
+        case _:
+            raise _invalid()
+    for name in names[first:]:
+        if most_bytes < _LARGEST_ROW_BYTES:
+            return {**forms, "next_cursor": _encode([name, 0])}
+        read, begin, start = lists[name], start, 0
+        page = Page(lambda at, count, read=read, begin=begin: read(begin + at, count), LARGEST_ID, encode, most_bytes)
+        forms[name] = page.forms
+        if page.is_cut:
+            return {**forms, "next_cursor": _encode([name, begin + len(page.rows)])}
+        most_bytes -= sum(len(compact(form).encode()) for form in page.forms)
+    return {**forms, "next_cursor": None}
 
 
 # ---------------------------------------------------------------- cursors

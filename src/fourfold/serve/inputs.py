@@ -2,26 +2,34 @@
 
 # No `from __future__ import annotations`: these annotations are read when a server starts.
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, time
 from types import NoneType
 from typing import Annotated, Any, Final, cast, get_args, get_origin
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict
 
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, filter_options
+from fourfold.filters import read_time
 from fourfold.model import Filters, Json, MetadataTest, NewItem, Source
 from fourfold.ranking.plan import FOLDER_PREFIX
 from fourfold.wire import kinds_of
-
-_LONGEST_DATE = len("2026-11-15")
 
 Integer = Annotated[int, Strict()]
 """`true` and "5" are not integers."""
 Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
-Id = Annotated[int, Strict()] | str
+
+
+def _number_of(id: object) -> object:
+    """An id that is a number in quotes, which models write."""
+    return int(id) if isinstance(id, str) and _DIGITS.fullmatch(id) else id
+
+
+_DIGITS: Final = re.compile("[0-9]{1,18}")
+Id = Annotated[Integer | str, BeforeValidator(_number_of)]
+RawId = Annotated[Integer, BeforeValidator(_number_of)]
 
 TYPES: Mapping[str, Any] = {
     "flag": Flag,
@@ -73,7 +81,7 @@ def read_item(values: Mapping[str, Any], source: Source) -> NewItem:
     fields: dict[str, Any] = {}
     for name, value in values.items():
         if name == "created_at" or (name in DETAILS and DETAILS[name].holds == "time"):
-            fields[name] = read_moment(value)
+            fields[name] = None if value is None else read_time(value, name)
         elif value is not None:
             fields[name] = tuple(value) if name in ("tags", "source_ids") else value
     return NewItem(**fields, source=source)
@@ -84,24 +92,11 @@ def _read_filter(option: FilterOption, value: Any) -> Any:
         case "tags":
             return tuple(value)
         case "time":
-            return read_moment(value, end=option.op == "lte")
+            return read_time(value, option.name, end_of_day=option.op == "lte")
         case "metadata":
             return _tests(value)
         case _:
             return value
-
-
-def read_moment(text: str | None, *, end: bool = False) -> datetime | None:
-    """A time without a zone is taken as UTC; with `end`, a bare date means the end of that day."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        if end and len(text.strip()) <= _LONGEST_DATE:
-            moment = datetime.combine(moment, time.max)
-    except ValueError as error:
-        raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00:00Z") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:

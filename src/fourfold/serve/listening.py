@@ -300,7 +300,8 @@ class Guard:
             return Refusal(421, "the Host header is not allowed", "Use the server's address, or add it to http_hosts")
         sites = headers.getlist("sec-fetch-site")
         follows_link = path == _PAGE and headers.get("sec-fetch-mode") == "navigate"
-        if any(origin.lower() not in _own_origins(hosts[0]) for origin in origins) or (
+        own = {f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"}
+        if any(origin.lower() not in own for origin in origins) or (
             not follows_link and any(site not in _OWN_SITES for site in sites)
         ):
             return Refusal(403, "requests from pages of other sites are not allowed", "Send no Origin, or the server's")
@@ -400,10 +401,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replaying
-
-
-def _own_origins(host: str) -> frozenset[str]:
-    return frozenset({f"http://{host.lower()}", f"https://{host.lower()}"})
 
 
 def _is_address(name: str) -> bool:

@@ -276,7 +276,10 @@ class Snapshot(Protocol):
         ...
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        """Items that wait for a vector, oldest first: of all but the rejected ones, or of `among`, rejected or not."""
+        """Items that wait for a vector: of all but the rejected ones, or of `among`, rejected or not.
+
+        Of the newest ones the shortest come first, so that what was stored last is not kept waiting by a long queue.
+        """
         ...
 
     def nearest_parts(self, query: Vector, ids: Sequence[int]) -> Mapping[int, Part]:
@@ -353,6 +356,10 @@ class FileWriter(Protocol):
 class RawWriter(Protocol):
     def add(self, record: NewRaw) -> RawRecord: ...
 
+    def add_many(self, records: Sequence[NewRaw]) -> Sequence[int]:
+        """Returns their ids, in order."""
+        ...
+
     def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None: ...
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
@@ -369,8 +376,11 @@ class VectorWriter(Protocol):
         """Drops all vectors of another space, so that every item waits for a new one."""
         ...
 
-    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
-        """Stores vectors, all of an item at once; skips items that are gone or whose text has changed."""
+    def put(self, space: Space, vectors: Sequence[MadeVectors], seconds: float = 0.0) -> int:
+        """Stores vectors, all of an item at once; skips items that are gone or whose text has changed.
+
+        `seconds`: how long it took to make them, from which `status` estimates how long the queue will take.
+        """
         ...
 
     def reject(self, pending: PendingText, reason: str) -> None:

@@ -155,11 +155,10 @@ def _merged(found: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> lis
                 words.append(word)
             counts[word.variants] = counts.get(word.variants, 0.0) + share
     counted = zip(words, counts.values(), strict=True)
-    return [word if count == 1.0 else _weighted(word, sqrt(count)) for word, count in counted]
-
-
-def _weighted(word: QueryWord, weight: float) -> QueryWord:
-    return QueryWord(word.surface, tuple([(term, weight) for term, _ in word.variants]))
+    return [
+        word if count == 1.0 else QueryWord(word.surface, tuple([(term, sqrt(count)) for term, _ in word.variants]))
+        for word, count in counted
+    ]
 
 
 # ---------------------------------------------------------------- tokens, and the pieces under which one is indexed

@@ -275,7 +275,7 @@ def _is_spelled_as_name(word: str) -> bool:
 # ---------------------------------------------------------------- links and headings of Markdown texts
 
 
-_CODE_KIND = "code"
+_WITHOUT_HEADINGS = ("code", "exchange")
 _HEADINGS = 64
 """Maximum number of headings of an item that become names; likewise for aliases."""
 _ALIASES = 64
@@ -331,8 +331,11 @@ def headings(text: str) -> list[str]:
 
 
 def has_headings(kind: str | None) -> bool:
-    """Whether a line `# like this` in an item of this kind is a heading; in code it is a comment."""
-    return kind != _CODE_KIND
+    """Whether a line `# like this` in an item of this kind names something.
+
+    In code it is a comment; an answer of an assistant has headings such as Summary.
+    """
+    return kind not in _WITHOUT_HEADINGS
 
 
 def own_names(title: str, text: str, metadata: Mapping[str, Any], kind: str | None) -> list[str]:

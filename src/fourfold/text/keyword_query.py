@@ -108,7 +108,7 @@ def keyword_query(
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
     built = _looked_up(words, store, KnownWords() if known is None else known)
     unknown = [word for word, term in zip(words, built, strict=True) if not term.terms]
-    shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, languages, documents)
+    shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, language, languages, documents)
     if not unknown:
         kept, notes = _rarest(built)
         return KeywordQuery(tuple(kept), 0.0, documents, notes, (), (), *shares)
@@ -205,12 +205,12 @@ def _has_compounds(language: str, languages: Mapping[str, int], documents: int) 
     return count > 0 and (count >= _GERMAN_SHARE * documents or language == "de")
 
 
-def _foreign_share(text: str, languages: Mapping[str, int], documents: int) -> float:
+def _foreign_share(text: str, language: str, languages: Mapping[str, int], documents: int) -> float:
     """0 if the language of the query is uncertain: names and numbers are the same in every language."""
-    language = certain_language(text)
     if language not in _COMPARED or not documents:
         return 0.0
-    return min(1.0, sum([languages.get(other, 0) for other in _COMPARED if other != language]) / documents)
+    others = sum([count for other, count in languages.items() if other != language and other in _COMPARED])
+    return min(1.0, others / documents) if others and certain_language(text) == language else 0.0
 
 
 def _word(word: QueryWord, variants: Sequence[Variant], df: Mapping[str, tuple[int, float]], documents: int) -> Word:

@@ -96,10 +96,6 @@ def _numeric(match: Match, calendar: Calendar) -> Span | None:
     return span_of_days(date(year, min(first, second) if first != second else first, max(first, second)))
 
 
-def _day_of_month(match: Match, calendar: Calendar) -> Span:
-    return calendar.day_recent(int(match["day"]))
-
-
 _QUARTER: Final = r"the +(?P<quarter>first|second|third|fourth|[1-4](?:st|nd|rd|th)) +quarter"
 _OF: Final = rf"(?: +of)?(?: +the)? +(?:{_WHICH} +year|{_YEAR})"
 _HALF: Final = r"(?:(?P<half>H[12]|[12]H|first(?= half)|second(?= half))(?: +half)?)"
@@ -143,7 +139,11 @@ RULES: Final = (
     rule(rf"{_WHICH} +{_WEEKDAY} +{_PART}", WORDS.weekday_part),
     rule(rf"{_WEEKDAY},? +(?:of +)?{_WHICH} +week\b", WORDS.weekday_of_week),
     rule(rf"{_WHICH} +week(?:'s)?,? +(?:on +)?{_WEEKDAY}", WORDS.weekday_of_week),
-    rule(r"the +(?P<day>3[01]|[12]\d|[1-9])(?:st|nd|rd|th)(?= *(?:$|[?.!,;]))", _day_of_month, alone=False),
+    rule(
+        r"the +(?P<day>3[01]|[12]\d|[1-9])(?:st|nd|rd|th)(?= *(?:$|[?.!,;]))",
+        lambda match, calendar: calendar.day_recent(int(match["day"])),
+        alone=False,
+    ),
     # last week, this March, next summer, the end of last year
     rule(rf"{_WHICH} +(?P<unit>week|month|quarter|year|weekend)\b{_NOT_OF}", WORDS.named),
     rule(rf"{_WHICH} +{_WEEKDAY}", WORDS.named),

@@ -19,6 +19,7 @@ import pytest
 
 from fourfold import Memory
 from fourfold.errors import DamagedStore, FourfoldError, InvalidItem, InvalidQuery, NotFound
+from fourfold.integrations.chroma import open_collection
 from fourfold.integrations.importers import FORMATS, ImportReport, import_from, read_foreign
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -342,6 +343,21 @@ def test_a_damaged_chroma_is_a_typed_error(memory: Memory, chroma: Path, tmp_pat
     with pytest.raises(DamagedStore, match="nothing was imported"):
         import_from(memory, "chroma", folder)
     assert memory.count() == 0
+
+
+def test_changed_pages_of_a_chroma_are_typed_errors_or_harmless(memory: Memory, chroma: Path, tmp_path: Path) -> None:
+    """Its native part panics for some of them, which is no Exception."""
+    whole = (chroma / "chroma.sqlite3").read_bytes()
+    failed: list[str] = []
+    for page in range(1, len(whole) // 4096, 7):
+        folder = shutil.copytree(chroma, tmp_path / f"changed{page}")
+        (folder / "chroma.sqlite3").write_bytes(whole[: 4096 * page] + b"\xa5" * 4096 + whole[4096 * (page + 1) :])
+        try:
+            import_from(memory, "chroma", folder, dry_run=True)
+            open_collection(folder, "notes").count()
+        except FourfoldError as error:
+            failed.append(str(error))
+    assert any("PanicException" in each or "Chroma failed" in each for each in failed), failed
 
 
 def test_an_unknown_format_or_path_says_what_there_is(memory: Memory, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from fourfold import Memory, __version__
 from fourfold.cli import serve as clients
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.hook import NAMES
+from fourfold.cli.main import main
 from fourfold.cli.serve import CLIENTS, Client, ClientName
 from fourfold.config import SETTINGS
 from fourfold.errors import InvalidSetting
@@ -165,6 +166,74 @@ def test_names_of_clients_and_of_the_option_agree() -> None:
 
     assert get_args(get_args(ForClient)[0]) == tuple(CLIENTS) == get_args(ClientName)
     assert all(isinstance(client, Client) for client in CLIENTS.values())
+
+
+# ---------------------------------------------------------------- one registration
+
+
+PLUGGED: dict[ClientName, tuple[str, str, str]] = {
+    "claude-code": (
+        ".claude/settings.json",
+        '{"enabledPlugins": {"fourfold@fourfold": %s}}',
+        "claude plugin uninstall",
+    ),
+    "codex": (".codex/config.toml", '[plugins."fourfold@fourfold"]\nenabled = %s\n', "codex plugin remove"),
+}
+
+
+@pytest.mark.parametrize("name", PLUGGED)
+def test_install_adds_no_entry_where_a_plugin_has_the_server(home: Path, name: ClientName, capsys: Any) -> None:
+    place, text, remedy = PLUGGED[name]
+    (home / place).parent.mkdir()
+    (home / place).write_text(text % "true")
+    with pytest.raises(SystemExit) as left:
+        main(["mcp", "install", "--client", name, "--yes"])
+    assert left.value.code == 1
+    assert remedy in capsys.readouterr().err
+    assert clients.find_entry(CLIENTS[name], clients.file_of(CLIENTS[name], "user", {})) is None
+    (home / place).write_text(text % "false")
+    with pytest.raises(SystemExit) as left:
+        main(["mcp", "install", "--client", name, "--yes"])
+    assert not left.value.code
+    assert clients.doubled({}) == []
+    if name == "codex":
+        (home / place).write_text((home / place).read_text().replace("false", "true"))
+    else:
+        (home / place).write_text(text % "true")
+    (line,) = clients.doubled({})
+    assert "starts Fourfold twice" in line
+    assert f"fourfold mcp uninstall{' --client codex' if name == 'codex' else ''} --yes" in line
+
+
+def test_a_project_may_switch_a_plugin_off(home: Path) -> None:
+    (home / "home" / ".claude").mkdir(parents=True)
+    environ = {"CLAUDE_CONFIG_DIR": str(home / "home" / ".claude")}
+    (home / "home" / ".claude" / "settings.json").write_text('{"enabledPlugins": {"fourfold@team": true}}')
+    assert clients.plugin_of("claude-code", environ) is not None
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.local.json").write_text('{"enabledPlugins": {"fourfold@team": false}}')
+    assert clients.plugin_of("claude-code", environ) is None
+    (home / ".claude" / "settings.local.json").write_text("not JSON")
+    assert clients.plugin_of("claude-code", environ) is not None
+
+
+def test_a_bundle_in_claude_desktop_counts_as_registered(home: Path) -> None:
+    folder = home / ".config" / "Claude" / "Claude Extensions" / "local.mcpb.fourfold"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text('{"name": "another"}')
+    assert clients.plugin_of("claude-desktop", {}) is None
+    (folder / "manifest.json").write_text('{"name": "fourfold"}')
+    assert "Extensions" in (clients.plugin_of("claude-desktop", {}) or "")
+
+
+def test_an_entry_in_the_other_scope_is_named(home: Path, capsys: Any) -> None:
+    for name, effect in (("cursor", "uses that of the project"), ("vscode", "starts both: remove one")):
+        for scope, said in (("project", ""), ("user", effect)):
+            with pytest.raises(SystemExit) as left:
+                main(["mcp", "install", "--client", name, "--scope", scope, "--yes"])
+            assert not left.value.code
+            if said:
+                assert said in " ".join(capsys.readouterr().err.split())
 
 
 # ---------------------------------------------------------------- published files

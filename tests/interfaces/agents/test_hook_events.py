@@ -78,6 +78,15 @@ def test_a_session_starts_with_memories_of_its_project_and_with_preferences(agen
     assert "ship.sh" in context(windows.send("session-start"))
 
 
+def test_a_session_starts_with_a_warning_if_the_server_is_registered_twice(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, environment={"CLAUDE_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)})
+    (tmp_path / "settings.json").write_text('{"enabledPlugins": {"fourfold@fourfold": true}}')
+    assert message(agent.send("session-start")) == ""
+    (tmp_path / ".claude.json").write_text('{"mcpServers": {"fourfold": {"command": "fourfold", "args": ["mcp"]}}}')
+    assert "starts Fourfold twice" in message(agent.send("session-start"))
+    assert message(agent.send("prompt", prompt="Which host is staging?")) == ""
+
+
 def test_a_prompt_gets_memories_that_answer_it_and_no_others(agent: Agent) -> None:
     fill(agent, "The staging host is called blue-7", "Maria waters the plants on Mondays")
     told = context(agent.send("prompt", prompt="Which host is staging?"))
@@ -313,7 +322,11 @@ def test_kept_texts_belong_to_one_store_and_namespace(tmp_path: Path) -> None:
     item = Captured("text", "shop", "s", "2026-11-17T00:00:00+00:00")
     own, other = (Pending(Settings(store="a", namespace=name), tmp_path) for name in ("one", "two"))
     path = own.keep(item)
-    (path.parent / "broken.json").write_text("{")
+    for number, broken in enumerate(("{", "[]", "[1]", '{"text": "x"}', path.read_text().replace('"text"', "1", 1))):
+        (path.parent / f"broken{number}.json").write_text(broken)
+    kept = json.loads(path.read_text())
+    for name, wrong in (("text", 1), ("project", None), ("created_at", "yesterday")):
+        (path.parent / f"wrong {name}.json").write_text(json.dumps({**kept, name: wrong}))
     (path.parent / "half.new").write_text("{")
     assert [entry for _, entry in own.all()] == [item]
     assert list(other.all()) == []

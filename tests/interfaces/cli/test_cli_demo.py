@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from fourfold.cli.demo import QUESTIONS
+
 
 def test_the_demo_opens_its_page_and_leaves_nothing_behind(tmp_path: Path) -> None:
     opened, temporary = tmp_path / "opened", tmp_path / "temporary"
@@ -32,6 +34,9 @@ def test_the_demo_opens_its_page_and_leaves_nothing_behind(tmp_path: Path) -> No
         request = Request(f"{address}/v1/namespaces/default/search", body, {"Content-Type": "application/json"})
         with urlopen(request) as answer:
             assert json.load(answer)["results"][0]["title"] == "Bremsbeläge am Brummer wechseln"
+        with urlopen(f"{address}/v1/namespaces/default/judgements") as answer:
+            judged = {each["query"] for each in json.load(answer)["judgements"]}
+        assert judged >= {question.text for question in QUESTIONS if question.answer is not None}
         process.send_signal(signal.SIGINT)
         assert process.wait(10) in (0, 130)
         assert list(temporary.glob("fourfold*")) == []

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from store_calls import StoreCalls
 
-from fourfold.errors import StoreReplaced
+from fourfold.config import Settings
+from fourfold.errors import DamagedError, StoreReplaced
 from fourfold.memory import Memory
+from fourfold.serve.http import judgements
 
 Cli = Callable[..., Any]
 
@@ -160,7 +162,7 @@ def completed(words: str) -> list[str]:
 
 
 def test_commands_and_options_are_completed() -> None:
-    assert completed("fourfold re") == ["retrieve", "repair", "restore", "reembed"]
+    assert completed("fourfold re") == ["retrieve", "restore", "reembed", "repair"]
     assert completed("fourfold search --min") == ["--min-confidence"]
     assert "neighbors" in completed("fourfold graph ")
 
@@ -231,3 +233,62 @@ def test_output_that_cannot_be_written_gives_no_traceback(tmp_path: Path, argume
     done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, timeout=100, check=False)
     assert "Traceback" not in done.stderr
     assert done.returncode in (0, 3)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+@pytest.mark.parametrize(
+    "arguments",
+    [["add", "x", "--vector", "/dev/zero"], ["status", "--config", "/dev/zero"], ["add", "-"], ["raw", "add", "-"]],
+    ids=" ".join,
+)
+def test_a_file_without_an_end_is_refused(arguments: list[str], home: Path) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        command = [sys.executable, "-m", "fourfold", *arguments]
+        done = subprocess.run(command, stdin=endless, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "more than 16,777,216 bytes" in done.stderr) == (1, True), done.stderr
+    assert not (home / "store").exists()
+
+
+@pytest.mark.parametrize("descriptors", range(6, 16, 2))
+def test_few_file_descriptors_give_no_traceback(home: Path, cli: Cli, descriptors: int) -> None:
+    resource = pytest.importorskip("resource")
+    cli("add", "the heron nests here")
+
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+    command = [sys.executable, "-m", "fourfold", "repair"]
+    done = subprocess.run(command, preexec_fn=few, capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 3), done.stderr
+
+
+DAMAGED = {
+    "judgements.json": ["", "[]", '{"heron": [1]}', '{"heron": {"1": null}}', "[" * 3000, "\x00"],
+    "queries.jsonl": ["not json", '{"_id": 1}', "[]", '{"_id": "1", "text": "heron"}'],  # of older versions
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, content) for name in DAMAGED for content in DAMAGED[name]])
+def test_damaged_judgements_are_a_typed_error_and_stop_no_upkeep(home: Path, cli: Cli, name: str, content: str) -> None:
+    cli("add", "the heron nests here")
+    folder = judgements.folder_of(Settings(store=str(home / "store")), "default")
+    folder.mkdir(parents=True)
+    (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DamagedError, match="judgements"):
+        judgements.read(folder)
+    done = cli("check")
+    assert (done.code, "the judgements in" in done.out) == (4, True)
+    done = cli("scan-secrets")
+    assert (done.code, "not scanned: the judgements in" in done.out) == (0, True)
+    assert cli("repair").code == 0
+
+
+def test_judgements_of_older_versions_are_read_and_replaced(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "heron"}\n{"_id": "2", "text": "gate"}\n')
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n2\tkey:a\t3\n1\t7\t1\n")
+    judged = judgements.read(tmp_path)
+    assert judged == {"heron": {"7": 1}, "gate": {"key:a": 3}}
+    judgements.write(tmp_path, judged)
+    assert [file.name for file in tmp_path.iterdir()] == ["judgements.json"]
+    assert judgements.read(tmp_path) == judged

@@ -88,7 +88,7 @@ def test_a_narrow_terminal_has_titles_scores_and_confidence_on_lines_that_fit(cl
     lines = SEQUENCE.sub("", on_terminal("search", "words", columns=60)).splitlines()
     assert lines[0].split() == ["#", "id", "item", "score", "conf"]
     assert "A title that is long, but not" in lines[1]
-    assert re.search(r"1\.0000  0\.\d\d$", lines[1].rstrip())
+    assert re.search(r"1\.0000  [01]\.\d\d$", lines[1].rstrip())
     assert max(map(len, lines[:3])) <= 60
 
 
@@ -167,4 +167,4 @@ def test_import_shows_a_bar(home: Path) -> None:
     file.write_text("".join(f'{{"text": "row {number}"}}\n' for number in range(1500)))
     written = SEQUENCE.sub("", on_terminal("import", str(file)))
     assert "import ━" in written
-    assert "imported 1500 items" in written
+    assert "imported 1,500 items" in written

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.cli.options import read_end, read_id, read_metadata, read_metadata_test, read_time, read_weights
+from fourfold.cli.options import read_end, read_id, read_local, read_metadata, read_metadata_test, read_weights
 from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
 from fourfold.model import MetadataTest
@@ -39,7 +39,7 @@ def _in_berlin(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_a_time_without_an_offset_is_local(text: str, utc: datetime) -> None:
-    assert read_time(text) == utc
+    assert read_local(text) == utc
 
 
 def test_a_time_to_live_ends_in_the_future() -> None:
@@ -60,15 +60,15 @@ def test_an_expiry_that_has_passed_is_refused() -> None:
 
 @pytest.mark.spec("B5")
 def test_a_bare_date_in_to_includes_that_day() -> None:
-    end = read_time("2026-11-15", end_of_day=True)
-    assert end + timedelta(microseconds=1) == read_time("2026-11-16")
-    assert read_time("2026-11-15T10:00", end_of_day=True) == read_time("2026-11-15T10:00")
+    end = read_local("2026-11-15", end_of_day=True)
+    assert end + timedelta(microseconds=1) == read_local("2026-11-16")
+    assert read_local("2026-11-15T10:00", end_of_day=True) == read_local("2026-11-15T10:00")
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "15.11.2026", "10:00", "99999-01-01"])
 def test_an_invalid_time_is_refused(text: str) -> None:
-    with pytest.raises(InvalidQuery, match="is not a time"):
-        read_time(text)
+    with pytest.raises(InvalidQuery, match="the time is"):
+        read_local(text)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_invalid_id_is_refused(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read, refused in ((read_time, InvalidQuery), (read_id, InvalidQuery), (read_weights, InvalidWeights)):
+    for read, refused in ((read_local, InvalidQuery), (read_id, InvalidQuery), (read_weights, InvalidWeights)):
         try:
             read(text)
         except refused:

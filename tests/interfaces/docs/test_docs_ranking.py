@@ -22,7 +22,7 @@ PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("ranking
 TEXT = " ".join(PAGE.split())
 WORDS = {6: "six"}
 GRAPH = RETRIEVERS["graph"]
-FITS = (confidence.BOTH, confidence.VECTORS, confidence.WORDS)
+FITS = (confidence.BOTH, confidence.VECTORS, confidence.WORDS, confidence.READ)
 
 
 def slopes(title: str, part: str) -> str:
@@ -74,6 +74,7 @@ def slopes(title: str, part: str) -> str:
         slopes("or the square of the share of the query that is its tags", "alone"),
         slopes("at the other end of a relation that the query asks for", "asked"),
         slopes("*first*: 1 for the first result", "first"),
+        slopes(f"1 / (1 + e^(-score / {confidence.READ_SCALE:g}))", "read"),
         f"a confidence below {confidence.SHARE:g} of that of the first one",
         f"and all if that is below {confidence.LEAST:g}.",
     ],

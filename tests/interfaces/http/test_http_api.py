@@ -313,9 +313,30 @@ def test_no_answer_is_larger_than_the_limit_and_cursors_lead_to_the_rest(alone: 
     assert (found.status_code, len(found.json()["results"])) == (200, 45)
     assert len(found.content) <= HTTP_ANSWER_BYTES
     drawn = client.post(f"{base}/items", json={"text": "drawn from all", "source_ids": raw}).json()["id"]
-    assert client.get(f"{base}/items/{drawn}", params={"include": "sources"}).status_code == 400
+    assert whole("GET", f"/items/{drawn}", "sources", {"include": ["sources"]}) == raw
+    both = client.get(f"{base}/items/{drawn}", params={"include": ["sources", "history"]}).json()
+    rest = client.get(f"{base}/items/{drawn}?include=sources&include=history&cursor={both['next_cursor']}").json()
+    assert [row["id"] for row in both["sources"] + rest["sources"]] == raw
+    assert (both.get("history"), [row["id"] for row in rest["history"]]) == (None, [drawn])
+    batch = {"items": [{"text": f"heron {number}", "key": f"k{number}"} for number in range(45)]}
+    key = {"idempotency-key": "a batch"}
+    assert client.post(f"{base}/items:batch", json=batch, headers=key).status_code == 201
+    facts = [
+        client.post(f"{base}/items", json={"text": text, "key": f"k{number}", "subject": "Lake", "attribute": "bird"})
+        for number, text in enumerate(texts)
+    ]
+    assert {fact.status_code for fact in facts} == {201}
+    assert client.post(f"{base}/items:batch", json=batch, headers=key).status_code == 400  # as stored now
+    last = facts[-1].json()["id"]
+    values = whole("GET", f"/items/{last}", "history", {"include": ["history"]})
+    titled = [{"text": f"long {number}", "title": text} for number, text in enumerate(texts)]
+    assert {client.post(f"{base}/items", json=item).status_code for item in titled} == {201}
+    found = client.post(f"{base}/search", json={"query": "heron", "top_k": 100, "candidates": True})
+    assert (found.status_code, len(found.json()["results"])) == (200, 91)
     with connect(alone.url, namespace="large") as remote:
         assert [item.id for item in remote.get([*ids, ids[0]])] == [*ids, ids[0]]
+        assert [record.id for record in remote.sources(drawn)] == raw
+        assert [item.id for item in remote.history(last)] == values
     client.close()
 
 

@@ -324,6 +324,21 @@ async def test_neighbours_of_a_hub_come_in_pages(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- arguments
 
 
+async def test_an_id_may_be_a_number_in_quotes(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem("a note"), NewItem("another"), NewItem("a copy")])
+    async with serving(tmp_path) as client:
+        raw = await call(client, "store_raw_dialogue", content="said")
+        assert (await call(client, "get_memory", ids=["2"]))["items"][0]["content"] == "another"
+        assert (await call(client, "update_memory", id="2", title="Two"))["item"]["id"] == 2
+        assert (await call(client, "update_memory", id="1", merge=["3"]))["item"]["id"] == 1
+        assert (await call(client, "explain_result", id="2", query_text="another"))["status"] == "success"
+        stored = await call(client, "store_memory", content="drawn", source_ids=[str(raw["raw"]["id"])])
+        assert (await call(client, "delete_memory", ids=[str(stored["item"]["id"]), "2"]))["deleted"] == 2
+        assert (await call(client, "read_raw_dialogue", ids=[str(raw["raw"]["id"])]))["raw"][0]["content"] == "said"
+        assert (await call(client, "delete_raw_dialogue", ids=[str(raw["raw"]["id"])]))["deleted"] == 1
+        assert "is not a valid id" in (await refused(client, "get_memory", ids=["two"]))["error"]
+
+
 WRONG_TYPES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("hybrid_search", {"query_text": "x", "top_k": True}),
     ("hybrid_search", {"query_text": "x", "top_k": "5"}),
@@ -349,7 +364,8 @@ WRONG_TYPES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("graph_query_neighbors", {"name": "Hub", "depth": "1"}),
     ("graph_find_path", {"start": "a", "goal": "b", "max_depth": True}),
     ("compress_to_l2_insight", {"content": "x", "source_ids": [True]}),
-    ("store_memory", {"content": "x", "source_ids": ["1"]}),
+    ("store_memory", {"content": "x", "source_ids": ["one"]}),
+    ("update_memory", {"id": True, "content": "x"}),
 )
 
 

@@ -80,7 +80,7 @@ async def live(number: int, clients: list[Client], figures: Figures, until: floa
         started = time.perf_counter()
         answer = await call(next_one, "hybrid_search", query_text=f"where was the {name}", top_k=5, explain=True)
         figures.searched.append(time.perf_counter() - started)
-        ways = {result["id"]: result.get("semantic_rank") for result in answer["results"]}
+        ways = {result["id"]: result.get("semantic_similarity") for result in answer["results"]}
         figures.missed += ways.get(stored["item"]["id"]) is None  # its vector existed, too
         waiting = [lack["pending"] for lack in answer["degraded"]]  # items that the others are just storing
         assert all(0 < pending < CLIENTS for pending in waiting), answer["degraded"]

@@ -69,7 +69,10 @@ def test_the_written_entry_changes_nothing_else_and_starts_a_server(tmp_path: Pa
 @pytest.mark.parametrize("scope", ["user", "project"])
 async def test_the_written_entry_starts_a_server_with_the_current_settings(tmp_path: Path, scope: str) -> None:
     variables = {"FOURFOLD_STORE": "notes", "FOURFOLD_NAMESPACE": "garden", "FOURFOLD_EMBEDDER": "none"}
-    assert run(tmp_path, "mcp", "install", "--yes", "--scope", scope, **variables).returncode == 0
+    written, again = (run(tmp_path, "mcp", "install", "--yes", "--scope", scope, **variables) for _ in range(2))
+    assert (written.returncode, again.returncode) == (0, 0)
+    assert "with its next session" in written.stderr
+    assert again.stderr == ""
     entry = entry_of(tmp_path / (".claude.json" if scope == "user" else ".mcp.json"))
     (elsewhere := tmp_path / "elsewhere").mkdir()
     server = StdioServerParameters(

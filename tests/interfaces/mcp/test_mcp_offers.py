@@ -46,10 +46,8 @@ async def test_definitions_of_the_core_tools_are_small_in_o200k(tmp_path: Path) 
 async def test_schemas_have_enumerations_and_ranges(tmp_path: Path) -> None:
     tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in await definitions("all", tmp_path)}
     search = tools["hybrid_search"]
-    assert search["preset"]["enum"] == ["auto", "insights-basic", "insights", "wiki", "files", "memories"]
-    assert search["fusion"]["enum"] == ["auto", "rrf", "weighted"]
     assert (search["top_k"]["minimum"], search["top_k"]["maximum"]) == (1, 100)
-    assert (search["min_confidence"]["minimum"], search["min_confidence"]["maximum"]) == (0, 1)
+    assert (tools["retrieve_memory"]["alpha"]["minimum"], tools["retrieve_memory"]["alpha"]["maximum"]) == (0, 1)
     assert tools["graph_query_neighbors"]["direction"]["enum"] == ["both", "out", "in"]
     assert tools["graph_query_neighbors"]["depth"]["maximum"] == 5
     assert tools["link"]["weight"]["maximum"] == 1
@@ -59,6 +57,16 @@ async def test_schemas_have_enumerations_and_ranges(tmp_path: Path) -> None:
             assert form.get("type") or form.get("anyOf"), (name, parameter)
             bounded = form.get("type") not in ("integer", "number") or {"minimum", "maximum"} & form.keys()
             assert bounded, (name, parameter)
+
+
+async def test_the_search_shows_eight_parameters_and_names_the_others(tmp_path: Path) -> None:
+    (search,) = [tool for tool in await definitions("core", tmp_path) if tool["name"] == "hybrid_search"]
+    shown = ["query_text", "tags", "kind", "where", "query_embedding", "top_k", "weights", "history"]
+    assert [*search["inputSchema"]["properties"]] == shown
+    others = search["description"].partition("Also accepted: ")[2]
+    assert set(re.findall(r"[a-z_]{4,}", re.sub(r"\(.*?\)", "", others))) == {
+        "as_of", "min_confidence", "max_tokens", "namespace", "preset", "fusion", "explain",
+    }  # fmt: skip
 
 
 async def test_searches_take_the_same_filters(tmp_path: Path) -> None:

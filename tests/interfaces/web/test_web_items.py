@@ -193,6 +193,55 @@ def test_a_node_with_many_neighbours_is_a_table(bench: Workbench) -> None:
     page.wait_for_selector(".node[data-name=End]")
 
 
+LEGIBLE = """() => {
+    const drawing = document.querySelector('#item .graph-drawing');
+    const frame = drawing.getBoundingClientRect();
+    const sizes = [...drawing.querySelectorAll('text')].map((text) => text.getBoundingClientRect());
+    const across = (a, b) => a.left < b.right - 2 && b.left < a.right - 2;
+    const down = (a, b) => a.top < b.bottom - 4 && b.top < a.bottom - 4;
+    return {
+        lowest: Math.min(...sizes.map((size) => size.height)),
+        outside: sizes.filter((size) => size.left < frame.left - 1 || size.right > frame.right + 1).length,
+        overlapping: sizes.filter((a, place) => sizes.slice(place + 1).some((b) => across(a, b) && down(a, b))).length,
+    };
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_the_names_in_a_graph_are_legible_and_cover_each_other_nowhere(
+    bench: Workbench, width: int, depth: int
+) -> None:
+    bench.page.set_viewport_size({"width": width, "height": 900})
+    page = bench.open(item="key:rabenhorst", tab="graph")
+    page.wait_for_selector(".graph-drawing")
+    if depth == 2:
+        page.locator("#item").get_by_role("button", name="Two steps").click()
+        page.wait_for_selector("#item .node.step-2")
+    found = page.evaluate(LEGIBLE)
+    assert found["lowest"] > 11
+    assert (found["outside"], found["overlapping"]) == (0, 0)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_two_nodes_lie_side_by_side_in_a_low_drawing(bench: Workbench, width: int) -> None:
+    with bench.server.client() as client:
+        for title, text in (("Checkout", "It takes orders"), ("Kestrel", "A database")):
+            client.post("/v1/namespaces/pair/items", json={"title": title, "text": text})
+        edges = [{"from": "Checkout", "relation": "depends on", "to": "Kestrel"}]
+        client.post("/v1/namespaces/pair/graph/edges", json={"edges": edges}).raise_for_status()
+    bench.page.set_viewport_size({"width": width, "height": 900})
+    page = bench.open(ns="pair")
+    drawing, left, right = (
+        page.locator(f"#start {place}").bounding_box() or {}
+        for place in (".graph-drawing", ".node.step-0 circle", ".node.step-1 circle")
+    )
+    assert drawing["height"] < 250
+    assert abs(left["y"] + left["height"] / 2 - right["y"] - right["height"] / 2) < 2
+    assert right["x"] - left["x"] > 150
+    assert page.locator("#start .graph-drawing text").all_text_contents()[0] == "depends on"
+
+
 # ---------------------------------------------------------------- why
 
 
@@ -268,7 +317,7 @@ def test_judged_results_are_a_collection_that_eval_reads(bench: Workbench, tmp_p
     page.get_by_role("button", name="Evaluate").click()
     assert "2 judgements of 1 query" in page.locator("#view-evaluate").inner_text()
     page.locator("#sides [data-side=b]").click()
-    page.select_option("#set-fusion", "rrf")
+    page.select_option("#set-fusion", "weighted")
     bench.settled()
     page.get_by_role("button", name="Measure A and B").click()
     page.wait_for_selector(".metrics")
@@ -295,3 +344,36 @@ def test_judged_results_are_a_collection_that_eval_reads(bench: Workbench, tmp_p
     page.locator(".by-query button").click()
     page.wait_for_selector(".pair")
     assert state(page)["q"] == ["where is the bicycle"]
+
+
+def test_an_evaluation_is_drawn_and_told(bench: Workbench) -> None:
+    page = bench.open(view="evaluate", **{"b.preset": "wiki"})
+    with (
+        page.expect_response("**/evaluation") as first,
+        page.expect_response(
+            lambda answer: answer.url.endswith("/evaluation") and answer.request.post_data_json["preset"] == "wiki"
+        ) as second,
+    ):
+        page.get_by_role("button", name="Measure A and B").click()
+    sides = [each.value.json()["questions"] for each in (first, second)]
+    page.wait_for_selector(".plots")
+    gains = [b["scores"]["ndcg@10"] - a["scores"]["ndcg@10"] for a, b in zip(*sides, strict=True)]
+    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    assert worse > better > 0
+    told = page.locator(".gains").get_attribute("aria-label") or ""
+    assert (
+        f"B is better for {better}, worse for {worse}, equal for {len(gains) - better - worse} of {len(gains)}" in told
+    )
+    heights = page.locator(".gains rect").evaluate_all("bars => bars.map((bar) => Number(bar.getAttribute('height')))")
+    assert sum(height > 0 for height in heights) == better + worse
+    assert page.locator(".by-query").first.locator("tbody tr").count() == better + worse
+    page.locator("figure summary").click()
+    rows = [row.locator("td").all_inner_texts() for row in page.locator("figure tbody tr").all()]
+    assert len(rows) == page.locator(".calibration g").count() > 6
+    for side, questions in zip("AB", sides, strict=True):
+        sure = [each["scores"]["hit@1"] for each in questions if each["confidence"] >= 0.8]
+        share = f"{round(100 * sum(sure) / len(sure))} %"
+        assert [side, "80–100 %", str(len(sure)), share] in rows
+        assert f"{side}, confidence 80–100 %: {share} of {len(sure)} relevant" in (
+            page.locator(".calibration").get_attribute("aria-label") or ""
+        )

@@ -54,6 +54,59 @@ def test_stored_markup_is_shown_as_text(bench: Workbench) -> None:
     assert page.title() == "Fourfold"
 
 
+MARKDOWN = {
+    "plain": (
+        "A plain zebra, 2 * 3 * 4, snake_case_zebra and x**2",
+        "A plain zebra, 2 * 3 * 4, snake_case_zebra and x**2",
+    ),
+    "blocks": (
+        "# The zebra\n\n- one\n- two\n\n> said the zebra",
+        "<strong>The zebra</strong><br>\n\n<br>• one\n<br>• two\n\nsaid the zebra",
+    ),
+    "inline": (
+        "The **bold** *zebra* in `code` and _more_",
+        "The bold <em>zebra</em> in <code>code</code> and <em>more</em>",
+    ),
+    "links": (
+        "[a zebra](http://other.example/(x)), ![a picture](p.png) and [[Page|wiki]]",
+        "a zebra, a picture and wiki",
+    ),
+    "script": (
+        "[zebra](javascript:document.title=1) <script>document.title=2</script>",
+        "zebra &lt;script&gt;document.title=2&lt;/script&gt;",
+    ),
+    "handler": (
+        "*<img src=x onerror=document.title=3>* zebra `</code><b>`",
+        "<em>&lt;img src=x onerror=document.title=3&gt;</em> zebra <code>&lt;/code&gt;&lt;b&gt;</code>",
+    ),
+    "attribute": (
+        '[zebra" onclick="x](u" onclick="y) ![z](data:text/html,<b>x</b>)',
+        '[zebra" onclick="x](u" onclick="y) z',
+    ),
+    "open": (
+        "[zebra `never **closed *at _all <a href=//x.example",
+        "[zebra `never **closed *at _all &lt;a href=//x.example",
+    ),
+}
+
+
+def test_markdown_in_snippets_is_shown_without_links_pictures_or_html(bench: Workbench) -> None:
+    with bench.server.client() as client:
+        items = [{"key": key, "title": key, "text": text} for key, (text, _) in MARKDOWN.items()]
+        client.post("/v1/namespaces/markdown/items:batch", json={"items": items, "wait": True}).raise_for_status()
+    page = bench.open(ns="markdown", q="zebra", top_k=20, weights="0,100,0,0", fusion="rrf")
+    for key, (text, shown) in MARKDOWN.items():
+        snippet = page.locator(".card", has=page.locator("h3", has_text=key)).locator(".snippet")
+        html = snippet.inner_html()
+        assert html.replace("<mark>", "").replace("</mark>", "") == shown
+        assert "zebra" in snippet.locator("mark").all_inner_texts() or "**" in text, key
+    assert page.title() == "Fourfold"
+    assert page.locator("main a, main img, main script").count() == 0
+    page = bench.open(ns="markdown")
+    assert page.locator("#start .snippet em", has_text="zebra").count() == 1
+    assert page.locator("#start .snippet strong", has_text="bold").count() == 1
+
+
 def test_a_megabyte_of_text_is_shown_in_parts(bench: Workbench) -> None:
     page = bench.open(ns="hostile", q="very long words")
     page.locator(".card h3 button").first.click()
@@ -216,6 +269,38 @@ def test_every_view_fits_a_narrow_screen_in_both_themes(browser: Browser, server
             assert wide <= 380, (view, wide)
         shade = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         assert (shade == "rgb(16, 19, 23)") == (scheme == "dark")
+
+
+BROKEN = """() => [...document.querySelectorAll('th, td')].flatMap((cell) => {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    const broken = [];
+    for (let text = walker.nextNode(); text; text = walker.nextNode())
+        for (const word of text.data.matchAll(/[^\\s-]{1,20}/g)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map((line) => line.top)).size > 1) broken.push(word[0]);
+        }
+    return broken;
+})"""
+
+
+def test_no_table_breaks_words_on_a_narrow_screen(bench: Workbench) -> None:
+    bench.page.set_viewport_size({"width": 400, "height": 800})
+    page = bench.open(q=QUERY)
+    page.locator(".bars").nth(1).click()
+    page.locator("#stages summary").click()
+    assert page.locator("td").count() > 20
+    assert page.evaluate(BROKEN) == []
+    page = bench.open(view="evaluate", **{"b.preset": "wiki"})
+    page.get_by_role("button", name="Measure A and B").click()
+    page.locator("figure summary").click()
+    assert page.locator("td").count() > 100
+    assert page.evaluate(BROKEN) == []
+    page = bench.open(item="key:rabenhorst", tab="graph")
+    page.locator("#item summary").click()
+    assert page.locator("#item td").count() > 20
+    assert page.evaluate(BROKEN) == []
 
 
 CONTRASTS = """() => {

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from workbench import working
 
 pytestmark = pytest.mark.spec("C10")
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from http_server import Server
+    from playwright.sync_api import Browser, Page
     from workbench import Workbench
 
 QUERY = "What did we decide after invoices went out twice?"
@@ -94,6 +96,37 @@ def test_facets_and_filters_narrow_the_results(bench: Workbench) -> None:
     bench.settled()
     assert len(ids(page)) == 10
     assert "tag" not in state(page)
+
+
+def test_nothing_found_and_an_invalid_filter_say_what_to_do(bench: Workbench) -> None:
+    page = bench.open(q="invoice", tag="no-such-tag")
+    assert page.locator("#results").inner_text() == "Nothing is found. Remove a filter, or use other words."
+    bench.refused = True
+    page = bench.open(q="invoice", where="kind ==")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "a value is missing after `==`. Give a word" in page.locator("#problem").inner_text()
+    assert page.locator(".card").count() == 0
+
+
+COUNT_MOTION = """() => {
+    window.moved = 0;
+    const { animate } = Element.prototype;
+    Element.prototype.animate = function (...given) { window.moved++; return animate.apply(this, given); };
+}"""
+
+
+def test_cards_move_only_if_the_reader_wants_motion(browser: Browser, server: Server) -> None:
+    for wish, moving in (("no-preference", True), ("reduce", False)):
+        with working(browser, server, reduced_motion=wish) as bench:
+            page = bench.open(q=QUERY)
+            page.evaluate(COUNT_MOTION)
+            page.select_option("#set-preset", "wiki")
+            bench.settled()
+            assert (page.evaluate("window.moved") > 0) == moving
+            durations = page.evaluate(
+                "[...document.querySelectorAll('*')].map((each) => getComputedStyle(each).transitionDuration)"
+            )
+            assert moving or set(durations) == {"0s"}
 
 
 def test_sliders_set_weights_that_the_url_keeps(bench: Workbench) -> None:
@@ -177,13 +210,25 @@ def test_copies_spell_every_filter(bench: Workbench) -> None:
     assert [int(line.split()[0]) for line in shown.stdout.splitlines()] == expected
 
 
+def test_compare_begins_with_questions_and_shows_a_difference_for_each(bench: Workbench) -> None:
+    page = bench.open()
+    page.get_by_role("button", name="Compare").click()
+    questions = page.locator("#view-compare .chip").all_inner_texts()
+    assert len(questions) == 8
+    for question in questions:
+        page.locator("#view-compare .chip", has_text=question).click()
+        bench.settled()
+        left, right = (ids(page, f".side[data-side={name}] ol") for name in "AB")
+        assert left != right, question
+        assert state(page) == {"q": [question], "view": ["compare"]}
+        page.go_back()
+        bench.settled()
+
+
 def test_two_settings_are_compared_side_by_side(bench: Workbench) -> None:
     page = bench.open(q=QUERY)
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".pair")
-    page.locator("#sides [data-side=b]").click()
-    page.select_option("#set-fusion", "rrf")
-    bench.settled()
     left, right = (ids(page, f".side[data-side={name}] ol") for name in "AB")
     shared = set(left) & set(right)
     counts = {
@@ -191,13 +236,17 @@ def test_two_settings_are_compared_side_by_side(bench: Workbench) -> None:
         for each in page.locator(".counts li").all()
     }
     assert counts["shared"] == len(shared) > 0
-    assert counts["only in A"] == counts["only in B"] == 10 - len(shared)
+    assert counts["only in A"] == counts["only in B"] == 10 - len(shared) > 0
     assert {int(each.get_attribute("data-id") or 0) for each in page.locator(".threads path").all()} == shared
-    assert state(page) == {"q": [QUERY], "b.fusion": ["rrf"], "side": ["b"], "view": ["compare"]}
+    page.locator("#sides [data-side=b]").click()
+    page.select_option("#set-fusion", "")
+    bench.settled()
+    assert state(page) == {"q": [QUERY], "b.preset": ["auto"], "side": ["b"], "view": ["compare"]}
+    assert ids(page, ".side[data-side=B] ol") == left
     slide(page, "weight-semantic", 100)
     bench.settled()
     assert ids(page, ".side[data-side=A] ol") == left
-    assert ids(page, ".side[data-side=B] ol") != right
+    assert ids(page, ".side[data-side=B] ol") != left
 
 
 def test_a_link_shows_the_same_ranking_and_back_returns(bench: Workbench) -> None:
@@ -242,3 +291,38 @@ def test_the_page_works_by_keyboard(bench: Workbench) -> None:
     page.locator(".bars").first.focus()
     page.keyboard.press("Space")
     assert page.locator(".card .lines").count() == 1
+
+
+def test_keys_reach_the_question_and_move_through_results(bench: Workbench) -> None:
+    page = bench.open(q="invoice")
+    focused = "document.activeElement.closest('.card')?.dataset.id ?? document.activeElement.id"
+    page.keyboard.press("/")
+    assert page.evaluate(focused) == "query"
+    page.keyboard.type("/s")
+    assert page.input_value("#query") == "invoice/s"
+    first, second, *_ = (str(each) for each in ids(page))
+    for key, expected in (("Down", first), ("Down", second), ("Up", first), ("Up", "query"), ("Up", "query")):
+        page.keyboard.press(f"Arrow{key}")
+        assert page.evaluate(focused) == expected
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#item[open]")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.closest('dialog').id") == "item"
+
+
+def test_keys_walk_tabs_and_the_graph_without_losing_the_focus(bench: Workbench) -> None:
+    page = bench.open(q="What uses Rabenhorst?", item="key:rabenhorst")
+    page.locator("#tab-text").focus()
+    for key, tab in (("Right", "chunks"), ("Right", "graph"), ("Left", "chunks"), ("Right", "graph")):
+        page.keyboard.press(f"Arrow{key}")
+        page.wait_for_selector(f"#tab-{tab}[aria-selected=true]:focus")
+    assert page.locator("#item [role=tab][tabindex='0']").count() == 1
+    page.locator("#item .node[data-name=Paketfuchs]").press("Enter")
+    page.wait_for_selector("#item .node.step-0[data-name=Paketfuchs]:focus")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#item", state="hidden")
+    bench.open()
+    centre = page.locator("#start .node.step-0").get_attribute("data-name")
+    page.locator("#start .node.step-1").first.press("Enter")
+    page.wait_for_selector(f'#start .node.step-0:focus:not([data-name="{centre}"])')

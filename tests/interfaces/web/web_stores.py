@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fourfold import Memory, NewItem
-from fourfold.cli.demo import fill
+from fourfold.cli.demo import fill, judge
 from fourfold.config import Settings
 from fourfold.embed import OpenAISettings, create
 from fourfold.evaluation.bench import CachedEmbedder
@@ -27,6 +27,7 @@ def make_demo(folder: Path, vectors: Path) -> None:
     assert model is not None
     with Memory.open(folder, embedder=CachedEmbedder(model, vectors), settings=Settings(), background=False) as memory:
         fill(memory)
+    judge(Settings(store=str(folder)))
     with Memory.open(folder, settings=Settings(embedder="none")) as memory:
         _add_files(memory.within("files"), folder.parent / f"{folder.name}-files")
         _add_hostile(memory.within("hostile"))

@@ -149,7 +149,7 @@ def test_another_model_gets_its_own_generation(quick: PostgresStore):
         calls.reset_space(NS, space)
         made = random.standard_normal((10, dimension)).astype(np.float32)
         made /= np.linalg.norm(made, axis=1, keepdims=True)
-        pending = calls.pending(NS, 99)
+        pending = sorted(calls.pending(NS, 99))
         calls.put_vectors(NS, space, [(*each, vector) for each, vector in zip(pending, made, strict=True)])
         feed(quick)
         assert [hit.id for hit in calls.nearest(NS, made[7], 1, NO_FILTERS).hits] == [ids[7]]

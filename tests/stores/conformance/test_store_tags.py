@@ -96,7 +96,7 @@ def test_the_list_of_tags_is_cached_for_a_minute_unless_something_changes(folder
     import time
 
     now = time.monotonic()
-    monkeypatch.setattr("fourfold.storage.sqlite.store.time.monotonic", lambda: now + 61)
+    monkeypatch.setattr("fourfold.storage.sql.reading.time.monotonic", lambda: now + 61)
     assert store.tag_counts(NS) is not fresh
     store.close()
     other.close()

@@ -58,7 +58,7 @@ def test_a_new_space_queues_every_item_for_a_new_vector(store):
     one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
     store.reset_space(NS, OTHER)
     assert (store.space(NS), store.size(NS)) == (OTHER, Size(2, 0))
-    assert store.pending(NS, 9) == [(one, "", "one"), (two, "", "two")]
+    assert store.pending(NS, 9) == [(two, "", "two"), (one, "", "one")]
     assert store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS).pending == 2
     store.put_vectors(NS, OTHER, [(two, "", "two", unit(1, 0, 0))])
     store.reset_space(NS, OTHER)  # setting the same space again changes nothing
@@ -67,12 +67,30 @@ def test_a_new_space_queues_every_item_for_a_new_vector(store):
 
 
 @pytest.mark.spec("B3")
-def test_items_are_queued_for_vectors_oldest_first(store):
-    a, b, c = add(store, item("a"), item("b", title="T"), item("c", vector=unit(1, 0)))
-    assert store.pending(NS, 9) == [(a, "", "a"), (b, "T", "b")]
-    assert store.pending(NS, 1) == [(a, "", "a")]
+def test_of_the_newest_items_the_shortest_are_first_in_the_queue_for_vectors(store, monkeypatch):
+    a, b, c, d = add(store, item("a"), item("b", title="T"), item("c", vector=unit(1, 0)), item("d"))
+    assert store.pending(NS, 9) == [(d, "", "d"), (a, "", "a"), (b, "T", "b")]
+    assert store.pending(NS, 1) == [(d, "", "d")]
+    monkeypatch.setattr("fourfold.storage.sql.namespaces._NEWEST", 2)
+    assert store.pending(NS, 2) == [(d, "", "d"), (b, "T", "b")]
     found = store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
-    assert (ids(found), found.pending) == ([c], 2)
+    assert (ids(found), found.pending) == ([c], 3)
+
+
+@pytest.mark.spec("B3")
+def test_status_estimates_how_long_the_queue_takes(store):
+    texts = [f"text number {number}" for number in range(30)]
+    stored = add(store, *map(item, texts))
+    assert store.status()["namespaces"][NS]["embedding_seconds"] is None
+    made = [(id, "", text, unit(1, 0)) for id, text in zip(stored, texts, strict=True)]
+    store.put_vectors(NS, Space("model", 2), made[:3], seconds=50.0)
+    assert store.status()["namespaces"][NS]["embedding_seconds"] is None  # too few to tell
+    store.put_vectors(NS, Space("model", 2), made[3:13], seconds=10.0)
+    characters = [sum(map(len, part)) for part in (texts[3:13], texts[13:])]
+    expected = 10 * characters[1] / characters[0]
+    assert store.status()["namespaces"][NS]["embedding_seconds"] == pytest.approx(expected, abs=0.1)
+    store.put_vectors(NS, Space("model", 2), made[13:], seconds=10.0)
+    assert store.status()["namespaces"][NS]["embedding_seconds"] == 0
 
 
 @pytest.mark.spec("B3")
@@ -89,7 +107,7 @@ def test_a_refused_text_is_not_pending_until_it_changes_or_is_retried(store):
     add(store, item("another a", key="a"))
     assert (store.queues(), store.pending(NS, 9)) == ([NS], [(a, "", "another a")])
     store.retry_rejected(NS)
-    assert store.pending(NS, 9) == [(a, "", "another a"), (b, "", "b")]
+    assert store.pending(NS, 9) == [(b, "", "b"), (a, "", "another a")]
 
 
 @pytest.mark.spec("B8")

@@ -57,3 +57,34 @@ def test_wrong_windows_are_found_and_rebuilt(dsn: str, sql: str):
         memory.embed_pending()
         assert memory.check() == []
         assert memory.search("sentence about the river").results[0].part is not None
+
+
+@pytest.mark.parametrize("kept", [0, 300])
+def test_purge_leaves_nothing_of_forgotten_items_in_tables_and_statistics(dsn: str, kept: int):
+    secrets = [
+        NewItem(
+            f"a zxsecret{n} text",
+            title=f"zxsecret{n}",
+            key=f"zxsecret{n}",
+            tags=(f"zxsecret{n}",),
+            metadata={"n": f"zxsecret{n}"},
+        )
+        for n in range(40)
+    ]
+    with opened(dsn) as memory:
+        items = memory.add_many(secrets)
+        memory.add_many([NewItem(f"the heron {n}", tags=(f"t{n}",)) for n in range(kept)])
+        raw = memory.add_raw("a zxsecret that was said")
+        memory.index()
+        execute(dsn, "ANALYZE")
+        memory.forget([item.id for item in items])
+        memory.forget_raw([raw.id])
+        memory.repair(purge=True)
+        ours = "schemaname = current_schema() AND row::text ILIKE '%zxsecret%'"
+        assert execute(dsn, f"SELECT tablename, attname FROM pg_stats AS row WHERE {ours}") == []
+        for (table,) in execute(dsn, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"):
+            assert execute(dsn, f"SELECT * FROM {table} AS row WHERE row::text ILIKE '%zxsecret%'") == []
+        assert memory.count() == kept
+        assert memory.check() == []
+        memory.add_many(secrets)
+        assert memory.search("zxsecret7").results[0].item.title == "zxsecret7"

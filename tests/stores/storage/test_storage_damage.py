@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
-from engine_support import Opener, WordEmbedder, notes, row_counts, texts
+from engine_support import Opener, WordEmbedder, notes, row_counts, scored, texts
 
 from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
+from fourfold.retrieval import SearchResponse
 from fourfold.storage.sqlite import schema
 
 
@@ -211,6 +219,189 @@ def test_a_damaged_database_is_an_error_and_never_an_empty_result(opened: Opener
     again = opened("again")
     assert again.check() == []
     assert texts(again.search("Tower Clock"))[0] == "one more"
+
+
+def asked(memory: Memory) -> dict[str, object]:
+    """The answers of calls that read all tables; of those that fail, the error. Only typed ones are expected."""
+    calls: dict[str, Callable[[], object]] = {
+        **{query: partial(memory.search, query, top_k=20) for query in ("the heron met the otter", "Tower Clock", "t")},
+        "filtered": lambda: memory.search("heron", filters={"metadata.n": 3}),
+        "list": lambda: memory.list(limit=1000),
+        "tags": memory.tags,
+        "nodes": lambda: memory.nodes(limit=1000),
+        "neighbors": lambda: list(memory.neighbors("Tower Clock", 2)),
+        "raw": lambda: list(memory.list_raw()),
+        "history": lambda: memory.history(1),
+    }
+    answers: dict[str, object] = {}
+    for name, call in calls.items():
+        try:
+            answer = call()
+            answers[name] = (scored(answer), answer.degraded) if isinstance(answer, SearchResponse) else answer
+        except DamagedStore as error:
+            answers[name] = error
+    return answers
+
+
+def lively(folder: Path) -> None:
+    """A published store with rows in every table that a search reads."""
+    with Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+        memory.add_many([replace(note, metadata={"n": n}) for n, note in enumerate(notes(200))], wait=True)
+        memory.add(NewItem("one more", title="Tower Clock", tags=("t",)), wait=True)
+        memory.add_edge("Tower Clock", "stands on", "the hill")
+        memory.update(1, ItemPatch(text="the heron at the Tower Clock"), wait=True)
+        memory.add_raw("what was said")
+        memory.index()
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.soak)])
+def test_a_changed_byte_is_an_error_and_never_another_answer(tmp_path: Path, count: int) -> None:
+    lively(tmp_path / "store")
+    with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as memory:
+        expected = asked(memory)
+    content = (tmp_path / "store" / "fourfold.db").read_bytes()
+    for seed in range(count):
+        chance = random.Random(seed)
+        changed = bytearray(content)
+        place = chance.choice([at for at in chance.sample(range(100, len(content)), 1000) if content[at]])
+        changed[place] ^= chance.randrange(1, 256)
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        shutil.copytree(tmp_path / "store", tmp_path / "run")
+        (tmp_path / "run" / "fourfold.db").write_bytes(changed)
+        try:
+            memory = Memory.open(tmp_path / "run", embedder=WordEmbedder(), background=False)
+        except DamagedStore:
+            continue
+        with memory:
+            for name, answer in asked(memory).items():
+                is_named = isinstance(answer, DamagedStore) or (isinstance(answer, tuple) and answer[1])
+                assert is_named or answer == expected[name], f"seed {seed}: {name}"
+            assert memory.check(), f"seed {seed}"
+            with suppress(DamagedStore):
+                assert any("changed bytes" in line for line in memory.repair()), f"seed {seed}"
+                left = memory.check()  # a vector may have NaN now, and metadata may not be JSON
+                assert all(": item " in line or "cannot be read" in line for line in left), f"seed {seed}"
+
+
+@pytest.mark.spec("B9")
+def test_changed_bytes_are_named_and_repair_keeps_what_can_be_read(opened: Opener, tmp_path: Path) -> None:
+    lively(tmp_path / "store")
+    path = tmp_path / "store" / "fourfold.db"
+    content = path.read_bytes()
+    place = content.rindex(b"one more")
+    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    memory = opened(background=False)
+    with pytest.raises(DamagedStore, match="changed") as raised:
+        memory.get([201])
+    assert "repair" in raised.value.remedy
+    assert [line for line in memory.check() if "table items" in line and "to 201" in line]
+    other = opened(background=False)
+    with other.store.snapshot("default"):  # a reader of another process does not keep repair from telling what it did
+        assert [line for line in memory.repair() if "table items" in line and "to 201" in line]
+    assert memory.check() == []
+    assert memory.get([201])[0].text == "\N{REPLACEMENT CHARACTER}ne more"
+    assert memory.count() == 201
+
+
+def killed(folder: Path, count: int) -> None:
+    """Stores items one by one in a process that ends without closing the store."""
+    program = (
+        "import os, sys\nfrom fourfold import Memory\n"
+        "memory = Memory.open(sys.argv[1], embedder='none', background=False)\n"
+        "for number in range(int(sys.argv[2])):\n    memory.add(f'heron {number}')\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder), str(count)], check=True)
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.soak)])
+def test_changed_bytes_of_the_log_lose_no_confirmed_write_silently(opened: Opener, tmp_path: Path, count: int) -> None:
+    killed(tmp_path / "store", 12)
+    shutil.copytree(tmp_path / "store", tmp_path / "whole")
+    log = tmp_path / "store" / "fourfold.db-wal"
+    content, damaged = log.read_bytes(), 0
+    frame = 24 + 8192
+    for seed in range(count):
+        chance = random.Random(seed)
+        shutil.rmtree(tmp_path / "store")
+        shutil.copytree(tmp_path / "whole", tmp_path / "store", ignore=shutil.ignore_patterns("*-shm"))
+        ends = (32, 32 + chance.randrange(len(content) // frame) * frame + 24, len(content))  # headers are changed, too
+        place = (
+            chance.randrange(ends[seed % 3] - 24, ends[seed % 3]) if seed % 3 < 2 else chance.randrange(len(content))
+        )
+        changed = bytearray(content)
+        changed[place] ^= chance.randrange(1, 256)
+        log.write_bytes(changed)
+        try:
+            memory = opened(background=False)
+        except DamagedStore:
+            damaged += 1
+            with suppress(DamagedStore):  # nothing was stored before the damage
+                shutil.rmtree(tmp_path / "again", ignore_errors=True)
+                Memory.restore(tmp_path / "store" / "fourfold.db", tmp_path / "again")
+                again = opened("again", background=False)
+                assert again.check() == []
+                assert again.count() < 12
+                again.close()
+            assert log.read_bytes() == changed
+        else:  # nothing was lost but the last commit, which a power loss may have torn
+            assert memory.count() >= 11, f"seed {seed}"
+            assert memory.check() == []
+            memory.close()
+    assert damaged > count // 4
+
+
+def test_a_log_that_was_cut_off_in_its_last_commit_is_no_damage(opened: Opener, tmp_path: Path) -> None:
+    killed(tmp_path / "store", 5)
+    (tmp_path / "store" / "fourfold.db-shm").unlink()
+    log = tmp_path / "store" / "fourfold.db-wal"
+    log.write_bytes(log.read_bytes()[:-5000])
+    memory = opened(background=False)
+    assert memory.count() == 4
+    assert memory.check() == []
+
+
+@pytest.mark.spec("B9")
+def test_text_that_is_not_utf8_is_named_in_a_store_without_checksums(opened: Opener, tmp_path: Path) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[2] / "trust" / "stores" / "schema-8.zip") as stored:
+        stored.extractall(tmp_path / "store")
+    memory = opened(background=False)
+    item = memory.list()[0]
+    memory.close()
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    assert db.reserve_bytes() == 0
+    db.execute("UPDATE items SET text = CAST(x'61ff62' AS TEXT) WHERE id = ?", (item.id,))
+    db.close()
+    memory = opened(background=False)
+    with pytest.raises(DamagedStore):
+        memory.get([item.id])
+    assert memory.check() == ["database: items: a text is not UTF-8"]
+    assert "repaired: items: a text is not UTF-8" in memory.repair()
+    assert memory.check() == []
+    assert memory.get([item.id])[0].text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_store_with_checksums_is_refused_where_they_cannot_be_kept(tmp_path: Path) -> None:
+    lively(tmp_path / "store")
+    content = (tmp_path / "store" / "fourfold.db").read_bytes()
+    program = (
+        "import apsw, sys; apsw.__file__ = '/nowhere/apsw'\n"
+        "from fourfold import Memory\n"
+        "Memory.open(sys.argv[1], embedder='none', background=False)"
+    )
+    refused = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "store")], capture_output=True, text=True, check=False
+    )
+    assert "StoreUnavailable" in refused.stderr
+    assert "wheel" in refused.stderr
+    assert (tmp_path / "store" / "fourfold.db").read_bytes() == content
+    made = subprocess.run([sys.executable, "-c", program, str(tmp_path / "plain")], capture_output=True, check=False)
+    assert made.returncode == 0
+    with Memory.open(tmp_path / "plain", embedder="none", background=False) as memory:
+        memory.add("a note")
+        assert memory.check() == []
 
 
 @pytest.mark.spec("B9")

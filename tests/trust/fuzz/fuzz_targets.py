@@ -181,6 +181,21 @@ def import_foreign(data: bytes) -> None:
             memory.add_many(found.items)
 
 
+SESSIONS = {"claude-code": "jsonl", "codex": "jsonl", "copilot": "json", "chatgpt": "json"}
+
+
+def import_sessions(data: bytes) -> None:
+    """The first byte selects a tool, and where the file ended at the first import."""
+    name, suffix = list(SESSIONS.items())[data[0] % len(SESSIONS)] if data else ("codex", "jsonl")
+    file = _folder() / f"session.{suffix}"
+    with Memory.open(":memory:", embedder="none", background=False) as memory:
+        for end in (len(data) - len(data) * (data[:1] or b"\0")[0] // 256, len(data)):
+            file.write_bytes(data[1:end])
+            with suppress(FourfoldError):
+                memory.import_sessions(name, file)
+        assert memory.check() == []
+
+
 @cache
 def _served() -> Any:
     """The app of the MCP server, started as a server would."""
@@ -246,5 +261,5 @@ async def _post(app: Any, data: bytes) -> tuple[int, bytes]:
 TARGETS: dict[str, Target] = {
     **{name: partial(read_file, suffixes) for name, suffixes in SUFFIXES.items()}, "ignore": read_ignore_rules,
     "query": search, "filter": read_filter, "config": read_settings, "import": import_lines, "foreign": import_foreign,
-    "http": post,
+    "sessions": import_sessions, "http": post,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ from fourfold.ingest import walk
 from fourfold.ingest.document import CHUNK_TOKENS, Section, Unreadable, chunks, numbered
 from fourfold.ingest.formats import ChunkedFile
 from fourfold.ingest.reader_process import TOO_LONG, ReaderProcess, Request
-from fourfold.ingest.sync import watch
+from fourfold.ingest.sync import PAUSE_SECONDS, pause_after, watch
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("C17")
@@ -99,6 +100,16 @@ def test_a_watch_continues_after_crafted_files(memory: Memory, tree: Path) -> No
     assert second.new == 1  # type: ignore[union-attr]
     assert "after.txt" in names(memory)
     reports.close()
+
+
+def test_the_pause_of_a_watch_follows_the_walk_and_not_what_was_stored(memory: Memory, tree: Path) -> None:
+    """A run that stored for a minute was followed by a pause of twenty."""
+    write(tree, {f"{number}.txt": "bees and herons " * 500 for number in range(50)})
+    started = time.monotonic()
+    report = memory.index_folders([tree])
+    seconds = time.monotonic() - started
+    assert 0 < report.walk_seconds < seconds / 4
+    assert [pause_after(walk_seconds) for walk_seconds in (0, 0.01, 3)] == [PAUSE_SECONDS, PAUSE_SECONDS, 60]
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,43 @@ def test_file_names_in_any_spelling_are_read(memory: Memory, tree: Path) -> None
     assert sorted(item.text for item in memory.list()) == sorted(odd.values())
 
 
+SPACED = {" ": "one", "name ": "two", "name\u2003": "three", "a b.md": "four", "folder /x.md ": "five", "name": "six"}
+
+
+@posix
+def test_names_that_end_with_white_space_are_stored_as_every_store_takes_them(tree: Path, tmp_path: Path) -> None:
+    """`check` called such a store damaged, no store imported its export, and their items stayed when they were gone."""
+    export = tmp_path / "export.jsonl"
+    with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
+        assert index(memory, tree, SPACED).new == len(SPACED)
+        assert memory.check() == []
+        assert names(memory) == {"\\x20", "name\\x20", "name\\xe2\\x80\\x83", "a b.md", "x.md\\x20", "name"}
+        assert memory.index_folders([tree]).unchanged == len(SPACED)
+        assert memory.index_folders([tree / "name "]).unchanged == 1
+        memory.export(export)
+        (tree / "name ").unlink()
+        assert memory.index_folders([tree]).removed == 1
+        assert memory.count() == len(SPACED) - 1
+    with Memory.open(tmp_path / "other", embedder="none", background=False) as other:
+        other.import_file(export)
+        assert other.count() == len(SPACED)
+
+
+@posix
+def test_files_that_older_versions_stored_with_white_space_are_stored_again(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
+        with monkeypatch.context() as older:
+            older.setattr(walk, "_file_name", walk.stored_name)
+            index(memory, tree, {"name ": "two", "other ": "three"})
+        assert memory.check() != []
+        report = index(memory, tree, {"other": "new beside it"})
+        assert (report.new, report.moved) == (3, 0)
+        assert memory.check() == []
+        assert names(memory) == {"name\\x20", "other\\x20", "other"}
+
+
 # ---------------------------------------------------------------- rules of .gitignore, compared with pathspec
 
 

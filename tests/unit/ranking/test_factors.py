@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from search_rankings import named_lists, weights
 
 from fourfold import Explanation, Hit, Memory, NewItem
-from fourfold.engine.confidence import BOTH, LEAST, VECTORS, WORDS, Evidence, Fit, confidence, without_unlikely
+from fourfold.engine.confidence import BOTH, LEAST, READ, VECTORS, WORDS, Evidence, Fit, confidence, without_unlikely
 from fourfold.engine.present import at_most_per_source, check_per_source, response_confidence
 from fourfold.errors import InvalidQuery, InvalidSetting
 from fourfold.ranking.factors import RECENCY_STRENGTHS, Bar, check_recency, explain, recency_factor, render_bars
@@ -127,7 +127,7 @@ def test_invalid_recency_settings_are_rejected(recency):
 
 
 NUMBERS = st.builds(Evidence, *[st.floats(-1, 1)] * len(Evidence._fields))
-FITS = (BOTH, VECTORS, WORDS)
+FITS = (BOTH, VECTORS, WORDS, READ)
 
 
 @pytest.mark.spec("B14")

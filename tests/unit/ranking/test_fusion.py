@@ -289,7 +289,7 @@ def text_inputs(average: Background | None, **changes) -> AutoInputs:
 # ---------------------------------------------------------------- weights
 
 
-NEAR = 4 * 0.6 / 0.9 - 2
+NEAR = 4 * 0.6 / 0.9 - 1.5
 """Log odds of vectors: nearness (0.7 - 0.1) / (1 - 0.1); fewer than fifty hits, so the fall is 1."""
 COVERED = [({}, 0.5), ({2: 0.25, 3: 0.1}, 0.25), ({1: 0.0, 2: 1.0}, 1.0), ({2: 1.5}, 1.0), ({4: 0.0}, 0.0)]
 FOREIGN = [(0.0, 0.3), (0.5, 0.0), (1.0, 0.8)]
@@ -326,7 +326,7 @@ def test_coverage_favours_words_and_unknown_words_code_and_other_languages_favou
 def test_words_shared_by_many_items_get_less_weight(items, length, fall):
     keyword = [Hit(place, 10.0 if place == 1 else 3.0) for place in range(1, length + 1)]
     inputs = AutoInputs({"semantic": SEMANTIC, "keyword": keyword}, average=Background(0.1), items=items)
-    odds = math.exp(4 * 0.6 / 0.9 - 0.5 - fall - 1)
+    odds = math.exp(4 * 0.6 / 0.9 - 0.5 - fall - 0.5)
     assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
 
 

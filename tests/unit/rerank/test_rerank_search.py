@@ -135,6 +135,20 @@ def test_auto_reranks_english_questions_with_the_built_in_model() -> None:
     assert asked.results[0].item.text == NOTES[0]
 
 
+@pytest.mark.spec("B14")
+def test_the_confidence_of_what_the_built_in_model_read_counts_its_score() -> None:
+    answered, unanswered = "Who leads the billing team?", "When is Mira Hoffmann's birthday?"
+    note = NewItem("Mira Hoffmann leads the billing team and lives in Kiel.", title="Mira Hoffmann")
+    others = [NewItem("The billing team meets on Mondays."), NewItem("Jonas Ebel keeps the office plants alive.")]
+    with Memory.open(":memory:", settings=Settings(rerank_seconds=600.0), background=False) as memory:
+        memory.add_many([note, *others])
+        memory.embed_pending()
+        plain = {text: memory.search(text).confidence for text in (answered, unanswered)}
+        read = {text: memory.search(text, rerank="ms-marco").confidence for text in (answered, unanswered)}
+    assert read[unanswered] < plain[unanswered] - 0.1
+    assert read[answered] > plain[answered] + 0.1
+
+
 def test_auto_leaves_questions_about_names_of_the_graph_to_the_graph(reranker: Server) -> None:
     with office(rerank="auto", rerank_base_url=reranker.url("ok")) as memory:
         memory.add_many([NewItem("Anna's blue folder has the plans.", title="Blue Folder")])

@@ -8,9 +8,9 @@ Here are the routes that differ from a method of Memory: they use several, write
 import mimetypes
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
@@ -19,7 +19,7 @@ from fastapi import FastAPI, Header, Query, Request
 from fastapi import Path as InPath
 from pydantic import Field
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from fourfold import __version__
 from fourfold.config import Settings
@@ -33,7 +33,7 @@ from fourfold.operations import JSONL, OPERATIONS
 from fourfold.ranking.plan import check_text
 from fourfold.retrieval import Candidates, Ranking, SearchResponse
 from fourfold.serve.access import RequestRate, grant, require, require_namespace, visible_status
-from fourfold.serve.budget import SMALLEST_TOKENS, Form, Page, after_item, check_budget, fitting, from_item
+from fourfold.serve.budget import SMALLEST_TOKENS, Form, Page, after_item, check_budget, fitting, from_item, lists_json
 from fourfold.serve.http import judgements, schemas
 from fourfold.serve.http.derived import arguments_of, derived_routes, etag, item_id, request_model, stored_now
 from fourfold.serve.http.route import (
@@ -56,7 +56,7 @@ from fourfold.serve.inputs import Flag, Integer, refuse_folders
 from fourfold.serve.listening import HEALTH, serve_app
 from fourfold.serve.mcp import server as mcp
 from fourfold.serve.mcp.tools import Level
-from fourfold.wire import FACTORS, counts_json, encode, response_facts, result_json, time_json, why_json
+from fourfold.wire import FACTORS, compact, counts_json, encode, response_facts, result_json, time_json, why_json
 
 routes: Final = Routes()
 
@@ -66,6 +66,8 @@ _FACETS: Final = 200
 """Maximum number of listed values of a facet."""
 _DROPPED: Final = ("content", "metadata")
 """Fields of a result that may be left out."""
+_TITLE_CHARACTERS: Final = 1000
+"""Of a result without its text, and of a candidate: a title may have a megabyte."""
 _Budget = Annotated[
     Integer | None,
     Field(
@@ -89,11 +91,15 @@ def search(request: Request, memory: InNamespace, members: Any) -> Response:
     response = memory.search(**arguments_of(OPERATIONS["search"], members, {}))
     shared(request).metrics.search(response)
     form = search_json(response, budget, content=members.content)
-    try:
-        return reply(form)
-    except InvalidQuery:  # too large
-        notes = [*form["notes"], "the texts were left out: they did not fit into an answer"]
-        return reply({**form, "notes": notes, "results": [_short(result) for result in form["results"]]})
+    for left_out in ("texts", "candidates"):
+        try:
+            return reply(form)
+        except InvalidQuery:  # too large
+            notes = [*form["notes"], f"the {left_out} were left out: they did not fit into an answer"]
+            form |= {"notes": notes, "results": [_short(result) for result in form["results"]]}
+            if left_out in form:
+                del form[left_out]
+    return reply(form)
 
 
 @routes.add("why", schemas.WhyAnswer, members=request_model("why"))
@@ -132,7 +138,8 @@ def search_json(response: SearchResponse, budget: int | None, *, content: bool =
 
 
 def _short(result: Form) -> Form:
-    return {name: value for name, value in result.items() if name not in _DROPPED}
+    kept = {name: value for name, value in result.items() if name not in _DROPPED}
+    return {**kept, "title": kept["title"][:_TITLE_CHARACTERS]}
 
 
 def candidates_json(candidates: Candidates) -> dict[str, Json]:
@@ -168,7 +175,7 @@ def _candidate(item: Item, candidates: Candidates) -> dict[str, Json]:
     return {
         "id": item.id,
         "key": item.key,
-        "title": item.title or item.text[:80],
+        "title": item.title[:_TITLE_CHARACTERS] or item.text[:80],
         "kind": item.kind,
         "language": item.language,
         "tags": list(item.tags),
@@ -219,15 +226,25 @@ def list_items(memory: InNamespace, members: Any) -> Response:
 @routes.add("show", schemas.ItemView)
 def show(memory: InNamespace, id: Id, query: Annotated[schemas.ItemQuery, Query()]) -> Response:
     (item,) = memory.get([item_id(id)])
-    parts: dict[str, Any] = {
-        "chunks": lambda: [*map(encode, memory.around(item.id, _CHUNKS, _CHUNKS))],
-        "sources": lambda: [*map(encode, memory.sources(item.id))],
-        "vector": lambda: "pending" if memory.pending([item.id]) else "ready",
-        "nodes": lambda: [*map(encode, memory.nodes(item=item.id, limit=_NODES))],
-        "similar": lambda: [*map(encode, memory.similar(item.id))],
-        "history": lambda: [*map(encode, memory.history(item.id))],
+    parts: dict[str, Callable[[int, int], Sequence[Any]]] = {
+        "chunks": _rows_of(lambda: memory.around(item.id, _CHUNKS, _CHUNKS)),
+        "sources": lambda start, count: memory.get_raw(item.source_ids[start : start + count]),
+        "nodes": _rows_of(lambda: memory.nodes(item=item.id, limit=_NODES)),
+        "similar": _rows_of(lambda: memory.similar(item.id)),
+        "history": _rows_of(lambda: memory.history(item.id)),
     }
-    return reply({**encode(item), **{name: parts[name]() for name in query.include}}, headers={"etag": etag(item)})
+    form = encode(item)
+    if "vector" in query.include:
+        form["vector"] = "pending" if memory.pending([item.id]) else "ready"
+    if lists := {name: parts[name] for name in query.include if name in parts}:
+        form |= lists_json(lists, query.cursor, HTTP_ANSWER_BYTES - len(compact(form).encode()))
+    return reply(form, headers={"etag": etag(item)})
+
+
+def _rows_of(read: Callable[[], Sequence[Any]]) -> Callable[[int, int], Sequence[Any]]:
+    """Rows of a list that is read once, and only if it is asked for."""
+    rows = cache(read)
+    return lambda start, count: rows()[start : start + count]
 
 
 @routes.add("update", schemas.ItemAnswer)
@@ -437,7 +454,12 @@ def make_app(settings: Settings, level: Level = "core") -> FastAPI:
         lifespan=parts.lifespan,
     )
     app.state.shared = Shared(parts.sessions, Metrics())
-    app.router.routes[:] = [*parts.routes, *ROUTES, Route(DESCRIPTION, _described), *_pages()]
+
+    def described(_: Request) -> Response:
+        return reply(description(app))
+
+    pages = [Route(path, _page(file), methods=["GET"]) for path, file in page_files().items()]
+    app.router.routes[:] = [*parts.routes, *ROUTES, Route(DESCRIPTION, described), *pages]
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_method)
     return app
@@ -454,18 +476,10 @@ def description(app: FastAPI) -> dict[str, Json]:
     return cast("dict[str, Json]", app.openapi_schema)
 
 
-def _described(request: Request) -> Response:
-    return reply(description(request.app))
-
-
 def page_files() -> dict[str, Path]:
     """The files of the web page by path; nothing else can be asked for."""
     files = {f"/{file.relative_to(WEB).as_posix()}": file for file in sorted(WEB.rglob("*")) if file.is_file()}
     return {"/": WEB / "index.html", **files}
-
-
-def _pages() -> list[BaseRoute]:
-    return [Route(path, _page(file), methods=["GET"]) for path, file in page_files().items()]
 
 
 def _page(file: Path) -> Callable[[Request], Response]:

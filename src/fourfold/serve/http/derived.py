@@ -19,7 +19,7 @@ from fastapi import Path
 from pydantic import Field, create_model
 from starlette.responses import Response
 
-from fourfold.errors import NotFound
+from fourfold.errors import InvalidQuery, NotFound
 from fourfold.limits import HTTP_ANSWER_BYTES, LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import Filters, GivenFilters, Item, NewItem, Node, RawRecord
@@ -156,7 +156,10 @@ def _again(operation: Operation, memory: Memory, arguments: Mapping[str, Any], o
     if result is Item:
         return stored_now(memory, outcome)
     if result == list[Item]:
-        return memory.get(outcome)
+        page = Page(lambda at, count: memory.get(outcome[at : at + count]), LARGEST_ID, encode, HTTP_ANSWER_BYTES)
+        if page.is_cut:
+            raise InvalidQuery("what this request stored has grown too large for an answer", "Use POST .../items:get")
+        return page.rows
     if result is RawRecord:
         return memory.get_raw(outcome)[0]
     if result is Node:

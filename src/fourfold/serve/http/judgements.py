@@ -1,4 +1,4 @@
-"""Judgements of results, in files of the server (for each namespace a folder in BEIR layout), and what they measure."""
+"""Judgements of results, in files of the server (for each namespace a folder), and what they measure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from fourfold import addresses, owner_only
+from fourfold import addresses, bounded, owner_only
 from fourfold.config import Settings, default_store
 from fourfold.engine import keyed
 from fourfold.engine.secret_policy import SecretPolicy
-from fourfold.errors import InvalidQuery
-from fourfold.limits import PAGE_SIZE
+from fourfold.errors import DamagedError, InvalidQuery
+from fourfold.limits import IMPORT_BYTES, PAGE_SIZE
 from fourfold.model import NO_FILTERS, Item, Json
 from fourfold.serve.budget import after_item, from_item
 from fourfold.text.secrets import masked, masks_in
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from fourfold.memory import Memory
 
 _HEADER: Final = "query-id\tcorpus-id\tscore\n"
+_JUDGED: Final = "judgements.json"
 _QUERIES: Final = "queries.jsonl"
+_RELEVANT: Final = "qrels.tsv"
+"""A collection has these two; older versions also kept judgements in them, which a kill could leave in two states."""
 _RANKED: Final = 10
+_REMEDY: Final = "Restore its files, or remove the folder: then nothing is judged"
 
 Judged = dict[str, dict[str, int]]
 """The relevance of items (id or key:K) for each query."""
@@ -46,48 +51,71 @@ def folder_of(settings: Settings, namespace: str) -> Path:
 
 
 def read(folder: Path) -> Judged:
-    if not (folder / _QUERIES).is_file():
+    """The judgements of a namespace; DamagedError if they cannot be read."""
+    try:
+        return _read(folder)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"the judgements in {folder} cannot be read ({error})", _REMEDY) from error
+
+
+def _read(folder: Path) -> Judged:
+    if (folder / _JUDGED).exists():
+        queries: Mapping[str, Mapping[str, int]] = json.loads(bounded.read_text(folder / _JUDGED, IMPORT_BYTES))
+        return {str(text): {str(item): int(score) for item, score in rows.items()} for text, rows in queries.items()}
+    if not (folder / _QUERIES).exists():
         return {}
-    rows = [json.loads(line) for line in (folder / _QUERIES).read_text("utf-8").splitlines()]
-    texts: dict[str, str] = {row["_id"]: row["text"] for row in rows}
+    rows = [json.loads(line) for line in bounded.read_text(folder / _QUERIES, IMPORT_BYTES).splitlines()]
+    texts = {str(row["_id"]): str(row["text"]) for row in rows}
     judged: Judged = {text: {} for text in texts.values()}
-    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
+    for line in bounded.read_text(folder / _RELEVANT, IMPORT_BYTES).splitlines()[1:]:
         query, item, score = line.split("\t")
         judged[texts[query]][item] = int(score)
     return judged
 
 
-def files(judged: Judged) -> dict[str, str]:
-    numbered = {text: str(number) for number, text in enumerate(judged, 1)}
-    queries = "".join(dumps({"_id": number, "text": text}) + "\n" for text, number in numbered.items())
-    rows = (f"{numbered[text]}\t{item}\t{score}\n" for text, items in judged.items() for item, score in items.items())
-    return {_QUERIES: queries, "qrels.tsv": _HEADER + "".join(rows)}
-
-
 def write(folder: Path, judged: Judged) -> None:
-    """Writes each file atomically, the queries last, so that both files agree."""
+    """Writes the file in one step, and removes those of older versions."""
     owner_only.make_folder(folder)
-    for name, text in reversed(files(judged).items()):
-        aside = folder / f"{name}.part"
-        with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        aside.replace(folder / name)
+    aside = folder / f"{_JUDGED}.part"
+    with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
+        file.write(dumps(judged))
+    aside.replace(folder / _JUDGED)
+    for name in (_QUERIES, _RELEVANT):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _folders(settings: Settings) -> list[Path]:
+    return sorted(each for each in (own_path(settings) / "judgements").glob("*/") if any(each.iterdir()))
+
+
+def check(settings: Settings) -> list[str]:
+    """The problems of the judgements of all namespaces."""
+    problems: list[str] = []
+    for folder in _folders(settings):
+        try:
+            read(folder)
+        except DamagedError as error:
+            problems.append(str(error))
+    return problems
 
 
 def scan(settings: Settings, *, mask: bool) -> list[str]:
     """One line for each secret in a judged query: its namespace and kind. `mask`: masks them; lists what was done."""
-    lines: list[str] = []
-    for queries in sorted((own_path(settings) / "judgements").glob(f"*/{_QUERIES}")):
-        judged = read(queries.parent)
-        hidden: Judged = {}
-        for text, items in judged.items():
-            hidden.setdefault(masked(text), {}).update(items)
-            kinds = masks_in(masked(text)) if masked(text) != text else []
-            secrets = [f"{owner_only.shown_name(queries.parent.name)}: judged query: {kind}" for kind in kinds]
-            lines += [f"masked: {line}" for line in secrets] if mask else secrets
-        if mask and hidden != judged:
-            write(queries.parent, hidden)
+    lines = [f"not scanned: {problem}" for problem in check(settings)]
+    for folder in _folders(settings):
+        with suppress(DamagedError):
+            lines += _scan(folder, read(folder), mask=mask)
     return lines
+
+
+def _scan(folder: Path, judged: Judged, *, mask: bool) -> Iterator[str]:
+    hidden: Judged = {}
+    for text, items in judged.items():
+        hidden.setdefault(masked(text), {}).update(items)
+        for kind in masks_in(masked(text)) if masked(text) != text else ():
+            yield f"{'masked: ' if mask else ''}{owner_only.shown_name(folder.name)}: judged query: {kind}"
+    if mask and hidden != judged:
+        write(folder, hidden)
 
 
 # ---------------------------------------------------------------- of a namespace
@@ -125,11 +153,19 @@ def judgements_json(judged: Judged) -> dict[str, Json]:
     return {"judgements": rows}
 
 
+def _beir(judged: Judged) -> dict[str, str]:
+    """The files of a collection beside its items."""
+    numbered = {text: str(number) for number, text in enumerate(judged, 1)}
+    queries = "".join(dumps({"_id": number, "text": text}) + "\n" for text, number in numbered.items())
+    rows = (f"{numbered[text]}\t{item}\t{score}\n" for text, items in judged.items() for item, score in items.items())
+    return {_QUERIES: queries, _RELEVANT: _HEADER + "".join(rows)}
+
+
 def packed(memory: Memory) -> IO[bytes]:
     """An archive of the judgements with all items, as a collection for `fourfold eval`."""
     file = tempfile.TemporaryFile()  # noqa: SIM115  closed by the caller
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files(stored(memory)).items():
+        for name, text in _beir(stored(memory)).items():
             archive.writestr(name, text)
         with archive.open("corpus.jsonl", "w") as corpus:
             for item in _every_item(memory):

@@ -553,6 +553,5 @@ def download(file: IO[bytes], name: str, media: str) -> Response:
 
 
 def reply(form: Mapping[str, Json], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer; InvalidQuery if it is too large. An answer of a write is not: it shows what was sent."""
-    written = status == HTTPStatus.CREATED
-    return Response(compact(form) if written else serialised(form, HTTP_ANSWER_BYTES), status, headers, JSON)
+    """The answer; InvalidQuery if it is too large. That of a write is not: it shows a body, which is smaller."""
+    return Response(serialised(form, HTTP_ANSWER_BYTES), status, headers, JSON)

@@ -146,6 +146,7 @@ class ItemQuery(Request):
         description="Also the chunks of its file, its raw records, whether it waits for a vector, nodes that it names, "
         "its earlier versions and values (latest first, the item included), items that say nearly the same.",
     )
+    cursor: str | None = Field(None, description="The next_cursor of an answer, for what did not fit into it.")
 
 
 class EdgeRequest(Request):
@@ -301,6 +302,7 @@ ItemView: Final = answer(
     nodes=(list[of(NodeSummary)] | None, None),
     history=(_Items | None, None),
     similar=(list[of(Similar)] | None, None),
+    next_cursor=(str | None, None),
 )
 ItemsAnswer: Final = answer("ItemsAnswer", items=_Items, total=int, next_cursor=str | None, notes=list[str])
 DeletedAnswer: Final = answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)

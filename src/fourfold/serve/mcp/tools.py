@@ -23,7 +23,18 @@ from fourfold.ranking.plan import AUTO
 from fourfold.retrieval import SearchResponse
 from fourfold.serve.access import Sessions
 from fourfold.serve.budget import SMALLEST_TOKENS, Form, check_budget
-from fourfold.serve.inputs import TYPES, Flag, Id, Integer, Number, read_filters, read_item, refuse_folders, strict_type
+from fourfold.serve.inputs import (
+    TYPES,
+    Flag,
+    Id,
+    Integer,
+    Number,
+    RawId,
+    read_filters,
+    read_item,
+    refuse_folders,
+    strict_type,
+)
 from fourfold.serve.mcp.answers import (
     READ_TOKENS,
     SEARCH_TOKENS,
@@ -75,7 +86,7 @@ Namespace = Annotated[str | None, Field(description="Leave out unless told.")]
 Namespaces = Annotated[str | None, Field(description="Leave out unless told. Several: separated by commas.")]
 ItemId = Annotated[Id, Field(description='An id, or "key:K".')]
 ItemIds = Annotated[list[Id], Field(description='Ids, or "key:K".', json_schema_extra={"maxItems": limits.ANSWER_ROWS})]
-Sources = Annotated[list[Integer] | None, Field(description="Ids of raw records that it is drawn from.")]
+Sources = Annotated[list[RawId] | None, Field(description="Ids of raw records that it is drawn from.")]
 Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_bounds(1, limits.ANSWER_ROWS))]
 Offset = Annotated[Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
 
@@ -133,14 +144,6 @@ _Group = tuple[Mapping[str, inspect.Parameter], Callable[[dict[str, Any]], Any]]
 """Parameters that stand for one of a tool, and what makes its value of theirs."""
 
 
-def _details(_: inspect.Parameter) -> _Group:
-    return {name: _detail_parameter(column) for name, column in DETAILS.items() if column.given}, dict
-
-
-def _filters(_: inspect.Parameter) -> _Group:
-    return {name: _filter_parameter(option) for name, option in filter_options().items()}, read_filters
-
-
 def _options(parameter: inspect.Parameter) -> _Group:
     options = {str(OPTIONS[name].argument): OPTIONS[name] for name in get_args(parameter.annotation)[1:]}
     return {name: _search_parameter(option) for name, option in options.items()}, lambda values: Options(
@@ -149,8 +152,14 @@ def _options(parameter: inspect.Parameter) -> _Group:
 
 
 _GROUPS: Mapping[str, Callable[[inspect.Parameter], _Group]] = {
-    "details": _details,
-    "filters": _filters,
+    "details": lambda _: (
+        {name: _detail_parameter(column) for name, column in DETAILS.items() if column.given},
+        dict,
+    ),
+    "filters": lambda _: (
+        {name: _filter_parameter(option) for name, option in filter_options().items()},
+        read_filters,
+    ),
     "options": _options,
 }
 
@@ -160,7 +169,7 @@ def _operation_parameters(operation: Operation) -> Iterator[inspect.Parameter]:
     for each in parameters_of(operation.name):
         field = Field(description=each.help or None, json_schema_extra=_bounds(*each.bounds))
         default = None if each.default == () else each.default
-        kind = strict_type(each.hint)
+        kind = strict_type(each.hint, {(int,): RawId} if each.name == "ids" else None)
         kind = kind | None if default is None else kind
         name = "item_id" if each.name == "item" else each.name
         yield inspect.Parameter(
@@ -289,14 +298,15 @@ class Tools:
             *("vector", "top_k", "weights", "fusion", "preset", "alpha", "rrf_k", "rerank", "time", "min_confidence"),
             *("cut", "explain", "history", "as_of", "source_weights"),
         ],
-        max_tokens: MaxTokens = None,
-        namespace: Namespaces = None,
+        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
+        namespace: Annotated[str | None, accepted("Several: separated by commas.")] = None,
     ) -> CallToolResult:
         """Search memories and indexed documents by meaning, words, relations and tags at once. Use it before answering
         anything that may depend on earlier conversations, decisions, preferences or the user's documents.
         `confidence`, from 0 to 1, says how well the store answers: if it is low and no result answers, say that
         nothing is known. A `snippet` is part of a text; get_memory has the rest. `degraded` names what could not
-        answer.
+        answer. Also accepted: as_of (what was believed on an ISO date), min_confidence, max_tokens (default 4000),
+        namespace, preset, fusion, explain.
         """
         return await self._answered(namespace, query_text, filters, options, max_tokens)
 
@@ -425,7 +435,9 @@ class Tools:
 
     @offer("core", "forget", "Forget", destroys=True)
     async def delete_memory(self, ids: ItemIds, *, memory: "AsyncMemory") -> CallToolResult:
-        """Delete memories for good, all of them or none. Only when the user asks for it, or what is stored is wrong."""
+        """Delete memories for good, all of them or none. Only when the user asks for it; correct what is stored wrongly
+        with update_memory.
+        """
         deleted = await memory.forget(list(dict.fromkeys(ids)))
         return answer({"status": "success", "deleted": deleted})
 
@@ -555,7 +567,7 @@ class Tools:
     @offer("all", "list_raw", "Read originals")
     async def read_raw_dialogue(
         self,
-        ids: Annotated[list[Integer] | None, Field(description="These records, in full. Leave out to list.")] = None,
+        ids: Annotated[list[RawId] | None, Field(description="These records, in full. Leave out to list.")] = None,
         session_id: Annotated[str | None, Field(description="Of this conversation.")] = None,
         speaker: Annotated[str | None, Field(description="Said by this speaker.")] = None,
         limit: Limit = 20,
@@ -588,7 +600,7 @@ class Tools:
     async def compress_to_l2_insight(
         self,
         content: Annotated[str, Field(description="The insight, complete in itself.")],
-        source_ids: Annotated[list[Integer], Field(description="Ids of the raw records that it is drawn from.")],
+        source_ids: Annotated[list[RawId], Field(description="Ids of the raw records that it is drawn from.")],
         tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         embedding: Embedding = None,

@@ -10,6 +10,7 @@ import { Evaluation } from './evaluate.js';
 import { FilterPanel } from './filters.js';
 import { ItemDialog } from './item.js';
 import { Judgements } from './judge.js';
+import { wireKeys } from './keys.js';
 import { rank } from './ranking.js';
 import { legend, show } from './results.js';
 import { stages, told, warnings } from './stages.js';
@@ -55,7 +56,7 @@ export function failed(error) {
   if (error instanceof DOMException && error.name === 'AbortError') return;
   if (!(error instanceof Problem)) throw error;
   if (error.status === 401) askForToken();
-  replace(byId('problem'), el('strong', {}, error.message), error.remedy && ` ${error.remedy}`);
+  replace(byId('problem'), el('strong', {}, `${error.message}.`), error.remedy && ` ${error.remedy}`);
   byId('problem').hidden = false;
 }
 
@@ -178,7 +179,7 @@ const evaluation = new Evaluation(byId('view-evaluate'), {
   judgements,
   ask: (query) => askFor(query, 'compare'),
 });
-const start = new Start(byId('start'), context, { ask: (query) => askFor(query, 'results'), open: (id) => go({ item: String(id) }) });
+const start = new Start(byId('start'), context, judgements, { ask: (query) => askFor(query, state.view), open: (id) => go({ item: String(id) }) });
 
 const resultOf = (/** @type {number} */ id) => ranked.a?.results.get(id);
 const actions = {
@@ -206,7 +207,7 @@ function render() {
   if (state.view === 'results') renderResults();
   else if (state.view === 'evaluate') evaluation.render();
   else if (ranked.a && ranked.b) compare(byId('view-compare'), ranked.a, ranked.b, (id) => actions.open(id));
-  else replace(byId('view-compare'), el('p', { class: 'note' }, 'Search for something, then change setting A or B.'));
+  else replace(byId('view-compare'), el('p', { class: 'note' }, 'Ask something, to see how settings A and B rank it.'), start.asking());
 }
 
 function renderResults() {
@@ -287,14 +288,11 @@ function wire() {
     if (asks(state) === before) busy(() => dialog.show());
     else enter();
   });
-  document.querySelector('.skip')?.addEventListener('click', (event) => {
-    event.preventDefault();
-    byId('results').focus();
-  });
 }
 
 if (matchMedia('(max-width: 820px)').matches) for (const panel of document.querySelectorAll('aside .panel')) panel.removeAttribute('open');
 setTheme();
 wire();
+wireKeys();
 render();
 enter();

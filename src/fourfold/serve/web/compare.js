@@ -22,6 +22,7 @@ export function compare(place, left, right, open) {
   const lines = svg('svg', { class: 'threads', 'aria-hidden': 'true', preserveAspectRatio: 'none' });
   replace(
     place,
+    el('h2', { class: 'hidden' }, 'Comparison'),
     el('ul', { class: 'counts' }, counts.map(([name, number]) => el('li', { data: { count: String(name) } }, el('strong', {}, number), ` ${name}`))),
     el('div', { class: 'pair' }, columns[0], lines, columns[1]),
   );

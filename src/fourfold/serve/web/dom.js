@@ -47,13 +47,6 @@ export const byId = (id) => document.getElementById(id);
 /** Text of unknown direction, isolated from what surrounds it. @param {string} text @param {Record<string, any>} [attributes] */
 export const bdi = (text, attributes = {}) => el('bdi', { dir: 'auto', ...attributes }, text);
 
-/** A snippet whose matches are written **word**. @param {string} snippet */
-export function marked(snippet) {
-  const parts = snippet.split('**');
-  const whole = parts.length % 2 === 1;
-  return parts.map((text, place) => (whole && place % 2 === 1 ? el('mark', {}, text) : text));
-}
-
 const SHOWN_CHARACTERS = 20_000;
 
 /** A text as it is stored; a long one is shown up to a limit, and the rest on request. @param {string} text */

@@ -2,6 +2,7 @@
 /** Evaluation by the judgements: metrics of both settings, and the queries in which they differ. */
 import { call, download, inside, Problem } from './api.js';
 import { bdi, button, counted, el, replace, table } from './dom.js';
+import { calibration, gains, signed } from './plots.js';
 import { options } from './state.js';
 
 /** @typedef {{state: () => import('./state.js').State, judgements: import('./judge.js').Judgements, ask: (query: string) => void}} Context */
@@ -41,7 +42,7 @@ export class Evaluation {
       ),
       el('p', { class: 'note' }, 'The download is in BEIR layout: ', el('code', {}, 'unzip collection.zip -d judged && fourfold eval judged')),
       this.wrong && el('p', { class: 'warning', role: 'alert' }, this.wrong),
-      this.found && [this._metrics(this.found), this._queries(this.found)],
+      this.found && [this._metrics(this.found), ...this._queries(this.found)],
     );
   }
 
@@ -84,21 +85,25 @@ export class Evaluation {
   /** @param {{a: any, b: any}} found */
   _queries({ a, b }) {
     const other = new Map(b.questions.map((/** @type {any} */ each) => [each.query, each]));
-    const measure = a.questions.length && MEASURE in a.questions[0].scores ? MEASURE : Object.keys(a.questions[0]?.scores ?? {})[0];
-    const pairs = a.questions.map((/** @type {any} */ each) => ({ query: each.query, left: each.scores[measure], right: other.get(each.query)?.scores[measure] ?? 0 }));
-    pairs.sort((/** @type {any} */ x, /** @type {any} */ y) => Math.abs(y.right - y.left) - Math.abs(x.right - x.left));
-    const rows = pairs.map((/** @type {any} */ { query, left, right }) => [
-      button(bdi(query), () => this.context.ask(query), { class: 'link' }),
-      left.toFixed(3),
-      right.toFixed(3),
-      difference(right - left),
-    ]);
-    return table(`${measure} by query, the largest differences first`, ['query', 'A', 'B', 'B − A'], rows, { class: 'by-query' });
+    const measure = MEASURE in a.metrics ? MEASURE : Object.keys(a.metrics)[0];
+    /** @type {{query: string, left: number, right: number, gain: number}[]} */
+    const queries = a.questions.map((/** @type {any} */ { query, scores }) => {
+      const [left, right] = [scores[measure], other.get(query)?.scores[measure] ?? 0];
+      return { query, left, right, gain: right - left };
+    });
+    queries.sort((x, y) => Math.abs(y.gain) - Math.abs(x.gain));
+    const changed = queries.filter(({ gain }) => gain !== 0);
+    const same = queries.filter(({ gain }) => gain === 0);
+    const listed = (/** @type {string} */ caption, /** @type {typeof queries} */ rows) =>
+      table(caption, ['query', 'A', 'B', 'B − A'], rows.map(({ query, left, right, gain }) => [button(bdi(query), () => this.context.ask(query), { class: 'link' }), left.toFixed(3), right.toFixed(3), difference(gain)]), { class: 'by-query' });
+    const firsts = (/** @type {any} */ { questions }) => questions.map((/** @type {any} */ { confidence, scores }) => ({ confidence, right: scores['hit@1'] > 0 }));
+    return [
+      el('div', { class: 'plots' }, gains(measure, queries), calibration({ A: firsts(a), B: firsts(b) })),
+      changed.length > 0 && listed(`${measure} by query, the largest differences first`, changed),
+      same.length > 0 && el('details', { open: !changed.length }, el('summary', {}, `${counted(same.length, 'query', 'queries')} without a difference`), listed(measure, same)),
+    ];
   }
 }
 
 /** @param {number} value */
-function difference(value) {
-  const kind = value > 0 ? 'better' : value < 0 ? 'worse' : 'equal';
-  return el('span', { class: kind }, `${value > 0 ? '+' : value < 0 ? '−' : '±'}${Math.abs(value).toFixed(4)}`);
-}
+const difference = (value) => el('span', { class: value > 0 ? 'better' : value < 0 ? 'worse' : 'equal' }, signed(value, 4));

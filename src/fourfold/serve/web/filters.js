@@ -22,7 +22,7 @@ export class FilterPanel {
     this.facets = /** @type {any} */ (null);
     this.all = /** @type {Set<string>} */ (new Set());
     this.shown = /** @type {any[]} */ ([]);
-    this.chosen = el('p', { class: 'chosen', 'aria-label': 'Filters that are set' });
+    this.chosen = el('p', { class: 'chosen', role: 'group', 'aria-label': 'Filters that are set' });
     this.lists = el('div', {});
     this.inputs = FIELDS.map(([name, label, hint, type]) => {
       const input = el('input', { id: `filter-${name}`, type, placeholder: hint, autocomplete: 'off' });

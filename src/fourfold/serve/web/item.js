@@ -1,9 +1,10 @@
 // @ts-check
 /** The view of an item: text, chunks, links, sources, its place in the ranking; edit and delete. */
 import { inside, itemPath, Problem, tagged } from './api.js';
-import { bdi, button, counted, el, longText, replace } from './dom.js';
+import { bdi, button, counted, el, keepingFocus, longText, replace } from './dom.js';
 import { editor } from './edit.js';
 import { GraphView } from './graph.js';
+import { rendered } from './markdown.js';
 import { whyView } from './why.js';
 
 /**
@@ -78,17 +79,14 @@ export class ItemDialog {
     const tabs = Object.entries(TABS).map(([name, label]) => {
       const number = name === 'chunks' ? item.chunks.length : name === 'sources' ? item.sources.length : name === 'graph' ? item.nodes.length : 0;
       const shown = number > (name === 'chunks' ? 1 : 0) ? `${label} ${number}` : label;
-      return button(shown, () => go({ tab: name, node: '' }), { role: 'tab', id: `tab-${name}`, 'aria-selected': String(name === tab), 'aria-controls': 'tab-body' });
+      return button(shown, () => go({ tab: name, node: '' }), { role: 'tab', id: `tab-${name}`, tabindex: name === tab ? '0' : '-1', 'aria-selected': String(name === tab), 'aria-controls': 'tab-body' });
     });
     const body = el('div', { id: 'tab-body', role: 'tabpanel', 'aria-labelledby': `tab-${tab}` });
-    replace(
-      this.dialog,
-      el('header', {}, el('h2', {}, bdi(item.title || `item ${item.id}`)), button('Close', () => this.dialog.close())),
-      this._facts(),
-      el('div', { class: 'tabs', role: 'tablist' }, tabs),
-      body,
-    );
-    this._fill(tab, body);
+    const walking = this.dialog.querySelector('.graph-view :focus') !== null;
+    const title = el('h2', {}, bdi(item.title || `item ${item.id}`));
+    const header = el('header', {}, title, button('Close', () => this.dialog.close()));
+    keepingFocus(this.dialog, () => replace(this.dialog, header, this._facts(), el('div', { class: 'tabs', role: 'tablist' }, tabs), body));
+    this._fill(tab, body, walking);
   }
 
   _facts() {
@@ -107,12 +105,12 @@ export class ItemDialog {
     return el('p', { class: 'meta' }, facts.map((each) => el('span', {}, each)));
   }
 
-  /** @param {string} tab @param {HTMLElement} body */
-  _fill(tab, body) {
+  /** @param {string} tab @param {HTMLElement} body @param {boolean} walking */
+  _fill(tab, body, walking) {
     if (tab === 'chunks') replace(body, this._chunks());
     else if (tab === 'sources') replace(body, this._sources());
     else if (tab === 'why') whyView(body, this.context, this.item);
-    else if (tab === 'graph') this._graph(body);
+    else if (tab === 'graph') this._graph(body, walking);
     else replace(body, this._text(body));
   }
 
@@ -154,7 +152,7 @@ export class ItemDialog {
           'li',
           { class: chunk.id === item.id ? 'current' : '' },
           button([String(chunk.chunk_index ?? ''), ' ', bdi(chunk.location ?? chunk.title)], () => context.go({ item: String(chunk.id), tab: 'chunks' }), { class: 'link', 'aria-current': chunk.id === item.id ? 'true' : null }),
-          el('p', { class: 'snippet', dir: 'auto' }, chunk.content.slice(0, 300)),
+          el('p', { class: 'snippet', dir: 'auto' }, rendered(chunk.content.slice(0, 300))),
         ),
       ),
     );
@@ -173,8 +171,8 @@ export class ItemDialog {
     );
   }
 
-  /** @param {HTMLElement} body */
-  _graph(body) {
+  /** @param {HTMLElement} body @param {boolean} walking */
+  _graph(body, walking) {
     const { item, context } = this;
     if (!item.nodes.length) return replace(body, el('p', { class: 'note' }, 'The text names no node of the graph.'));
     const view = new GraphView(context);
@@ -184,6 +182,6 @@ export class ItemDialog {
       button([bdi(node.name), el('small', {}, counted(node.edges, 'edge'))], () => context.go({ node: node.name }), { class: 'chip', 'aria-pressed': String(node.name === shown) }),
     );
     replace(body, el('p', { class: 'note' }, 'Nodes that the item names, most connected first'), el('p', {}, chips), view.place);
-    return view.draw(shown);
+    return view.draw(shown, walking);
   }
 }

@@ -40,6 +40,11 @@ export class Judgements {
     announce(wanted === null ? 'Judgement removed' : wanted ? 'Judged relevant' : 'Judged not relevant');
   }
 
+  /** The queries with a relevant item, in the order in which they were judged. */
+  get answered() {
+    return [...this.queries].filter(([, items]) => [...items.values()].some((relevance) => relevance > 0)).map(([query]) => query);
+  }
+
   /** Numbers of queries and of judgements. */
   get counts() {
     const sizes = [...this.queries.values()].map((items) => items.size);

@@ -1,6 +1,7 @@
 // @ts-check
 /** Result cards: snippet, a bar of contributions, the exact lines behind it. */
-import { bdi, button, el, keepingFocus, marked, replace, short, table } from './dom.js';
+import { bdi, button, el, keepingFocus, replace, short, table } from './dom.js';
+import { marked } from './markdown.js';
 import { factorsOf, product, titleOf } from './ranking.js';
 import { RETRIEVERS } from './state.js';
 
@@ -154,11 +155,14 @@ export function show(list, question, ranked, actions) {
     return card;
   });
   const before = results.length <= SLIDING_CARDS ? positions(list) : new Map();
-  const elements = cards.map((/** @type {Card} */ card) => card.element);
+  const elements = cards.length ? cards.map((/** @type {Card} */ card) => card.element) : [nothing(question)];
   const same = elements.length === list.children.length && elements.every((/** @type {Element} */ each, /** @type {number} */ place) => each === list.children[place]);
   if (!same) keepingFocus(list, () => list.replaceChildren(...elements));
   if (!same) slide(list, before);
 }
+
+/** What to do if nothing was found. @param {Question} question */
+const nothing = ({ filters }) => el('li', { class: 'card' }, el('strong', {}, 'Nothing is found.'), Object.keys(filters).length ? ' Remove a filter, or use other words.' : ' Use other words, or clear the question to see what is stored.');
 
 /** @param {HTMLElement} list @returns {Map<string, number>} */
 const positions = (list) => new Map([...list.children].map((each) => [/** @type {HTMLElement} */ (each).dataset.id ?? '', each.getBoundingClientRect().top]));

@@ -23,6 +23,9 @@ const PLACES = /** @type {const} */ (['item', 'tab', 'node']);
 /** @returns {Setting} */
 export const noSetting = () => ({ preset: 'auto', fusion: null, weights: null, alpha: null, recency: null, rerank: null, sources: null, top_k: 10 });
 
+/** B begins with what many systems do, reciprocal rank fusion with equal weights: Compare shows a difference at once. @returns {Setting} */
+const noOther = () => ({ ...noSetting(), fusion: 'rrf' });
+
 /** @returns {Filters} */
 export const noFilters = () => ({ tags: [], any_tag: false, kind: '', language: '', path: '', created_from: '', created_to: '', metadata: '', where: '' });
 
@@ -41,7 +44,7 @@ export function read(fragment) {
     q: given.get('q') ?? '',
     filters,
     a: setting(given, ''),
-    b: setting(given, 'b.'),
+    b: [...given.keys()].some((name) => name.startsWith('b.')) ? setting(given, 'b.') : noOther(),
     side: given.get('side') === 'b' ? 'b' : 'a',
     view: ['results', 'compare', 'evaluate'].includes(view) ? view : 'results',
     ...places,
@@ -58,7 +61,7 @@ export function written(state) {
   put('any_tag', state.filters.any_tag ? '1' : '');
   for (const name of TEXTS) put(name, state.filters[name]);
   putSetting(put, state.a, '');
-  putSetting(put, state.b, 'b.');
+  if (JSON.stringify(state.b) !== JSON.stringify(noOther())) putSetting(put, state.b, 'b.');
   put('side', state.side === 'b' ? 'b' : '');
   put('view', state.view === 'results' ? '' : state.view);
   for (const name of PLACES) put(name, state[name]);
@@ -90,7 +93,7 @@ function setting(given, prefix) {
 function putSetting(put, setting, prefix) {
   const plain = /** @type {any} */ (noSetting());
   for (const [name, value] of Object.entries(setting)) {
-    if (value !== plain[name]) put(prefix + name, Array.isArray(value) ? value.join(',') : value);
+    if (value !== plain[name] || (prefix && name === 'preset')) put(prefix + name, Array.isArray(value) ? value.join(',') : value);
   }
 }
 

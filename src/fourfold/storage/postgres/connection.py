@@ -100,13 +100,33 @@ class Connection(Db, psycopg.Connection[Any]):
         return digest(folded), digest(opening), folded
 
     def operand(self, value: Any, holds: str) -> tuple[str, Any]:
-        return operand(value, holds)
+        """Numbers as text: their digits are what the server compares, whatever type the driver would give them."""
+        if holds == "number":
+            return "?::numeric", dumps(_fact(value))
+        return ("?::bigint", value) if holds == "time" else ("?::text", _without_nul(value))
 
     def glob_test(self, ns: int, name: str, globs: Sequence[str]) -> Condition:
-        return glob_test(self, ns, name, globs)
+        """The paths that match are selected here: a glob means the same on every store."""
+        paths: set[str] = set()
+        sql = "SELECT DISTINCT path FROM items WHERE ns = ? AND path >= ? AND path <= ?"
+        for glob in globs:
+            start = literal_prefix(glob)
+            paths.update(path for path in self.column(sql, ns, start, start + LAST_TEXT) if matches(glob, path))
+        return f"{name} = ANY(?::text[])", (sorted(paths),)
 
     def metadata_test(self, test: Test) -> Condition:
-        return metadata_test(test)
+        """Compares like with like: numbers with numbers, strings with strings, true with true."""
+        path = [_without_nul(key) for key in test.field.path]
+        if test.op == "in":
+            wanted = [form for value in test.values for form in _contained(path, value)]
+            return joined(" OR ", [("items.facts @> ?::jsonb", (json.dumps(form),)) for form in wanted])
+        place = "strict $" + "[1]".join(f".{json.dumps(key)}" for key in path)
+        if test.op == "exists":
+            return "jsonb_path_exists(items.facts, ?::jsonpath, '{}', true)", (place,)
+        compared = f"? (@ {SIGNS[test.op]} $bound)"
+        bound = json.dumps({"bound": _fact(test.values[0])})
+        sql = "jsonb_path_exists(items.facts, ?::jsonpath, ?::jsonb, true)"
+        return joined(" OR ", [(sql, (f"{place} {compared}", bound)), (sql, (f"{place}[1][*] {compared}", bound))])
 
     def execute(
         self,
@@ -265,41 +285,6 @@ def _fact(data: Json) -> Json:
 
 def _without_nul(data: Json) -> Json:
     return data.replace("\x00", "\ufffd").replace("\\u0000", "\ufffd") if isinstance(data, str) else data
-
-
-# ---------------------------------------------------------------- filters: conditions
-
-
-def glob_test(db: Db, ns: int, name: str, globs: Sequence[str]) -> Condition:
-    """The paths that match are selected here: a glob means the same on every store."""
-    paths: set[str] = set()
-    sql = "SELECT DISTINCT path FROM items WHERE ns = ? AND path >= ? AND path <= ?"
-    for glob in globs:
-        start = literal_prefix(glob)
-        paths.update(path for path in db.column(sql, ns, start, start + LAST_TEXT) if matches(glob, path))
-    return f"{name} = ANY(?::text[])", (sorted(paths),)
-
-
-def operand(value: Any, holds: str) -> tuple[str, Any]:
-    """Numbers as text: their digits are what the server compares, whatever type the driver would give them."""
-    if holds == "number":
-        return "?::numeric", dumps(_fact(value))
-    return ("?::bigint", value) if holds == "time" else ("?::text", _without_nul(value))
-
-
-def metadata_test(test: Test) -> Condition:
-    """Compares like with like: numbers with numbers, strings with strings, true with true."""
-    path = [_without_nul(key) for key in test.field.path]
-    if test.op == "in":
-        wanted = [form for value in test.values for form in _contained(path, value)]
-        return joined(" OR ", [("items.facts @> ?::jsonb", (json.dumps(form),)) for form in wanted])
-    place = "strict $" + "[1]".join(f".{json.dumps(key)}" for key in path)
-    if test.op == "exists":
-        return "jsonb_path_exists(items.facts, ?::jsonpath, '{}', true)", (place,)
-    compared = f"? (@ {SIGNS[test.op]} $bound)"
-    bound = json.dumps({"bound": _fact(test.values[0])})
-    sql = "jsonb_path_exists(items.facts, ?::jsonpath, ?::jsonb, true)"
-    return joined(" OR ", [(sql, (f"{place} {compared}", bound)), (sql, (f"{place}[1][*] {compared}", bound))])
 
 
 def _contained(path: Sequence[str], value: Json) -> list[Json]:

@@ -6,7 +6,6 @@ same in any store.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -151,18 +150,15 @@ class TagUses:
         self._at = at
 
     def counts(self) -> Mapping[str, int]:
-        ns, cache = self._at.ns, self._at.caches.tag_counts
-        known = cache.get(ns.id, ns.changes, "", self._counted)
-        if time.monotonic() - known[0] > limits.TAG_CACHE_SECONDS:
-            known = cache.add(ns.id, ns.changes, "", self._counted())
-        return known[1]
+        ns = self._at.ns
+        return self._at.caches.tag_counts.get(ns.id, ns.changes, "", self._counted, limits.TAG_CACHE_SECONDS)
 
-    def _counted(self) -> tuple[float, Mapping[str, int]]:
+    def _counted(self) -> Mapping[str, int]:
         known = "item_tags WHERE ns = ?"
         if self._at.hidden.superseded:
             known = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = ? AND superseded_at IS NULL"
         sql = f"SELECT folded, count(*) FROM {known} GROUP BY folded ORDER BY folded"  # noqa: S608  (our own clauses)
-        return time.monotonic(), dict(self._at.db.rows(sql, self._at.ns.id))
+        return dict(self._at.db.rows(sql, self._at.ns.id))
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
         sql = "SELECT folded, count(*) FROM item_tags WHERE ns = ? AND folded = ANY(?) GROUP BY folded"

@@ -129,9 +129,18 @@ def _namespace(db: Connection, ns: Namespace) -> dict[str, Json]:
 
 
 def vacuum(db: Connection) -> None:
-    """Rewrites the tables without what was deleted. (The server's write-ahead log and backups are not ours.)"""
+    """Rewrites tables and statistics without what was deleted. (The server's log and backups are not ours.)"""
+    texts = (
+        "SELECT attname, atttypid::regtype::text, coalesce('COLLATE ' || quote_ident(collname), '') "
+        "FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation "
+        "WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped AND atttypid::regtype::text = ANY(?)"
+    )
     for table in db.column(f"SELECT oid::regclass::text {_OURS}"):
-        db.run(f"VACUUM FULL {table}")
+        db.run(f"VACUUM (FULL, ANALYZE) {table}")
+        if not db.value(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608  (our own tables)
+            for column, kind, collation in db.rows(texts, table, ["text", "bytea", "json", "jsonb"]):
+                # drops the statistics of the column, which an empty table keeps
+                db.run(f"ALTER TABLE {table} ALTER {column} TYPE {kind} {collation}")
 
 
 class PostgresMaintenance:

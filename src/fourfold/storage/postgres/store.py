@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from psycopg.pq import TransactionStatus
 
@@ -31,7 +31,7 @@ from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.sql.dialect import Condition
 from fourfold.storage.sql.linking import Linker
 from fourfold.storage.sql.portable import SqlPortable, export_records
-from fourfold.storage.sql.reading import SqlSnapshot, where
+from fourfold.storage.sql.reading import Cache, SqlSnapshot, where
 from fourfold.storage.values import Deadline, Record
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -51,7 +51,7 @@ class Caches:
         """A cache with one entry for each namespace."""
         self.samples = Cache[Sample]()
         self.narrow = Cache[list[int] | None]()
-        self.tag_counts = Cache[tuple[float, Mapping[str, int]]]()
+        self.tag_counts = Cache[Mapping[str, int]]()
         self.shelf = Shelf()
 
 
@@ -141,34 +141,6 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
 
         narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
         return (where(self.db, filters, self.ns.id) if narrow is None else ("", ())), narrow
-
-
-T = TypeVar("T")
-
-_KEPT = 64
-
-
-class Cache(Generic[T]):
-    """Answers for a namespace, each valid for one change number."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[int, T]] = {}
-
-    def known(self, ns: int, change: int, what: str) -> T | None:
-        known = self._known.get((ns, what))
-        return known[1] if known is not None and known[0] == change else None
-
-    def add(self, ns: int, change: int, what: str, answer: T) -> T:
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        self._known[ns, what] = (change, answer)
-        return answer
-
-    def get(self, ns: int, change: int, what: str, fresh: Callable[[], T]) -> T:
-        known = self._known.get((ns, what))
-        if known is not None and known[0] == change:
-            return known[1]
-        return self.add(ns, change, what, fresh())
 
 
 # ---------------------------------------------------------------- export and import

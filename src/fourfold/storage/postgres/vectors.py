@@ -19,7 +19,7 @@ from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
 from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.index_log import MOST_CANDIDATES
-from fourfold.storage.sql.dialect import Condition, possible
+from fourfold.storage.sql.dialect import BODY, Condition, possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -305,10 +305,6 @@ def _build_index(db: Connection, ns: Namespace) -> None:
     db.run("ANALYZE vectors")
 
 
-_BODY = "CASE WHEN text = '' THEN title ELSE text END"
-"""What spans refer to."""
-
-
 def stored(db: Connection, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
     """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
     rows_of: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
@@ -327,7 +323,7 @@ def flawed(db: Connection) -> list[int]:
     """Items whose windows do not fit their texts."""
     sql = (
         "SELECT item, array_agg(part ORDER BY part), array_agg(starts ORDER BY part), array_agg(ends ORDER BY part), "  # noqa: S608  (constants)
-        f"char_length({_BODY}) FROM vectors JOIN items ON id = item WHERE part > 0 OR starts IS NOT NULL "
+        f"char_length({BODY}) FROM vectors JOIN items ON id = item WHERE part > 0 OR starts IS NOT NULL "
         "GROUP BY item, title, text"
     )
     return [

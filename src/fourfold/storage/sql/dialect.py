@@ -21,6 +21,8 @@ from fourfold.scheduling import paced
 
 Condition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its bindings."""
+BODY: Final = "CASE WHEN text = '' THEN title ELSE text END"
+"""What the spans of windows refer to."""
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

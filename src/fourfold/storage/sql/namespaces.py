@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from fourfold.index.log_tail import Change
 from fourfold.model import Json, Space
@@ -96,6 +97,7 @@ def namespace_status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[st
         "vectors": ns.vectors,
         "windows": ns.windows,
         "pending_vectors": ns.size.pending,
+        "embedding_seconds": _embedding_seconds(db, ns.id),
         "refused_by_embedder": counted("waiting WHERE ns = ? AND refused IS NOT NULL"),
         "languages": list(languages),
         "embedder": ns.fingerprint,
@@ -119,11 +121,60 @@ def queues(db: Db, replaced: Sequence[str] = ()) -> list[str]:
     return db.column(sql, *(name for name in replaced for _ in range(2)))
 
 
+_NEWEST: Final = 2048
+"""Items among which the shortest are chosen: reading the lengths of all that wait would take longer than embedding."""
+
+
 def pending_texts(db: Db, ns: int, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-    """Items that wait for a vector: all but the rejected ones, or those of `among`, rejected or not."""
+    """Items that wait for a vector: all but the rejected ones, or those of `among`, rejected or not.
+
+    What was stored last and is short comes first: it is asked for soonest, and texts of one length embed fastest.
+    """
     sql = (
-        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? AND {} ORDER BY item LIMIT ?"
+        "SELECT id, title, text "
+        "FROM (SELECT item FROM waiting WHERE ns = ? AND {} ORDER BY item DESC LIMIT ?) AS newest "
+        "JOIN items ON id = item ORDER BY length(title) + length(text), id DESC LIMIT ?"
     )
+    most = max(limit, _NEWEST)
     if among is None:
-        return db.rows(sql.format("refused IS NULL"), ns, limit)
-    return db.rows(sql.format(f"item {db.any_id}"), ns, db.ids(among), limit)
+        return db.rows(sql.format("refused IS NULL"), ns, most, limit)
+    return db.rows(sql.format(f"item {db.any_id}"), ns, db.ids(among), most, limit)
+
+
+# The time that embedding took for each character is kept by namespace, because other processes show how long it still
+# takes.
+
+_PACE: Final = "embedding_pace/{}"
+_TIMED_ITEMS: Final = 8
+"""Fewer take longer for each character than a long queue."""
+_NEW_SHARE: Final = 0.25
+"""Of the latest batch in the average."""
+
+
+def store_pace(db: Db, ns: int, texts: Sequence[tuple[str, str]], seconds: float) -> None:
+    """Counts a batch, of titles and texts, that took this long."""
+    characters = sum(len(title) + len(text) for title, text in texts)
+    if len(texts) < _TIMED_ITEMS or not characters or seconds <= 0:
+        return
+    pace, before = seconds / characters, _pace(db, ns)
+    average = pace if before is None else before + _NEW_SHARE * (pace - before)
+    sql = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    db.run(sql, _PACE.format(ns), repr(average))
+
+
+def _pace(db: Db, ns: int) -> float | None:
+    """Seconds for each character."""
+    text: str | None = db.value("SELECT value FROM settings WHERE name = ?", _PACE.format(ns))
+    return None if text is None else float(text)
+
+
+def _embedding_seconds(db: Db, ns: int) -> float | None:
+    """How long the items that wait will take; None as long as no batch was timed."""
+    pace = _pace(db, ns)
+    if pace is None:
+        return None
+    sql = (
+        "SELECT coalesce(sum(length(title) + length(text)), 0) FROM waiting JOIN items ON id = item "
+        "WHERE waiting.ns = ? AND refused IS NULL"
+    )
+    return round(pace * int(db.value(sql, ns)), 1)

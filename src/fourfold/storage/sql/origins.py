@@ -183,12 +183,18 @@ class RawWriter:
         self._db: Db = tx.db
 
     def add(self, record: NewRaw) -> RawRecord:
+        (id,) = self.add_many([record])
+        return RawRecords(self._db, self._tx.stored()).get([id])[id]
+
+    def add_many(self, records: Sequence[NewRaw]) -> Sequence[int]:
         ns = self._tx.stored()
-        (id,) = new_ids(self._db, ns.id, "raw", 1)
-        *spoken, metadata, created, source = record
-        sql = "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        self._db.run(sql, id, ns.id, *spoken, dumps(dict(metadata)), micros(created), source)
-        return RawRecords(self._db, ns).get([id])[id]
+        ids = new_ids(self._db, ns.id, "raw", len(records))
+        rows = [
+            (id, ns.id, *spoken, dumps(dict(metadata)), micros(created), source)
+            for id, (*spoken, metadata, created, source) in zip(ids, records, strict=True)
+        ]
+        self._db.run_many("INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        return ids
 
     def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
         sql = "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?"

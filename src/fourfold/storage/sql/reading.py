@@ -5,8 +5,10 @@ Values and keys of filters are always bound, never part of the SQL text.
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -20,7 +22,7 @@ from fourfold.limits import CANDIDATES
 from fourfold.model import Filters, Item
 from fourfold.retrieval import Part
 from fourfold.storage.sql import versions
-from fourfold.storage.sql.dialect import Condition, Db, micros, optional_moment, possible
+from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
 from fourfold.storage.sql.namespaces import Namespace, pending_texts
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
 from fourfold.storage.sql.rows import read_items
@@ -153,9 +155,8 @@ class SqlSnapshot(ABC, Generic[N]):
         if not self.ns.windows:
             return {}
         windows = {item: vectors for item, vectors in self.vectors_of(ids).items() if isinstance(vectors, Windows)}
-        body = "CASE WHEN text = '' THEN title ELSE text END"  # what spans refer to
         db: Db = self.db
-        sql = f"SELECT id, length({body}) FROM items WHERE +ns = ? AND id {db.any_id}"  # noqa: S608  (constants)
+        sql = f"SELECT id, length({BODY}) FROM items WHERE +ns = ? AND id {db.any_id}"  # noqa: S608  (constants)
         lengths = db.rows(sql, self.ns.id, db.ids(windows)) if windows else []
         return {
             item: nearest_part(windows[item], query, characters)
@@ -166,6 +167,33 @@ class SqlSnapshot(ABC, Generic[N]):
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
         vectors = self.vectors_of(ids).items()
         return {item: vector for item, vector in vectors if not isinstance(vector, Windows)}
+
+
+T = TypeVar("T")
+
+
+class Cache(Generic[T]):
+    """Answers for namespaces, each valid for one change number, and perhaps for some seconds only."""
+
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
+        self._known: dict[tuple[int, str], tuple[int, float, T]] = {}
+
+    def known(self, ns: int, change: int, what: str) -> T | None:
+        known = self._known.get((ns, what))
+        return known[2] if known is not None and known[0] == change else None
+
+    def add(self, ns: int, change: int, what: str, answer: T) -> T:
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[ns, what] = (change, time.monotonic(), answer)
+        return answer
+
+    def get(self, ns: int, change: int, what: str, fresh: Callable[[], T], seconds: float = math.inf) -> T:
+        known = self._known.get((ns, what))
+        if known is not None and known[0] == change and time.monotonic() - known[1] <= seconds:
+            return known[2]
+        return self.add(ns, change, what, fresh())
 
 
 class ItemReader:

@@ -244,11 +244,12 @@ def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[A
 
 
 def _set_fields(values: Sequence[Any], names: Iterable[str]) -> dict[str, Any]:
-    """The fields that are set, from the values of their columns; most items have none."""
-    if values.count(None) == len(values):
-        return {}
-    pairs = zip(names, values, strict=True)
-    return {name: moment(value) if _TIMES[name] else value for name, value in pairs if value is not None}
+    """The fields that are set, from the values of their columns; most items have one or none."""
+    fields: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        if value is not None:
+            fields[name] = moment(value) if _TIMES[name] else value
+    return fields
 
 
 def _row(row: tuple[Any, ...]) -> Row:

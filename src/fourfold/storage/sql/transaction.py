@@ -25,7 +25,7 @@ from fourfold.scheduling import paced
 from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment
 from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
-from fourfold.storage.sql.namespaces import Namespace
+from fourfold.storage.sql.namespaces import Namespace, store_pace
 from fourfold.storage.sql.origins import FileWriter, RawWriter
 from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
 from fourfold.storage.sql.versions import SavedVersions, is_replaced, merge, restore
@@ -412,7 +412,7 @@ class VectorWriter:
             items.wait(page)
             ns.touch(page, Change.VECTOR)
 
-    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
+    def put(self, space: Space, vectors: Sequence[MadeVectors], seconds: float = 0.0) -> int:
         """An item whose text has changed stays in the queue."""
         ns, items = self._tx.stored(), self._tx.items
         ns.fix_space(space)
@@ -423,6 +423,7 @@ class VectorWriter:
             items.drop_vectors(list(fitting))
             items.insert_vectors(list(fitting.items()))
             ns.touch(fitting, Change.VECTOR)
+            store_pace(self._db, ns.id, [row[1:3] for row in vectors], seconds)
         return len(fitting)
 
     def reject(self, pending: PendingText, reason: str) -> None:

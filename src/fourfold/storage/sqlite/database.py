@@ -37,7 +37,7 @@ from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sql.dialect import Condition, Db, dumps
 from fourfold.storage.sql.reading import SIGNS, joined
-from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite import checksums, schema
 from fourfold.storage.values import Pace
 from fourfold.text.globs import matches
 from fourfold.threads import Flag
@@ -58,9 +58,11 @@ WORLD = (
     apsw.ProtocolError,
     apsw.ConnectionClosedError,
     json.JSONDecodeError,
+    UnicodeDecodeError,
     OSError,
 )
 """Errors that are translated. Any other error of apsw is a bug of ours."""
+HOW_TO_RESTORE: Final = "Restore a backup into a new folder: fourfold --store FOLDER restore FILE"
 
 
 @contextmanager
@@ -86,11 +88,11 @@ def translate(error: Exception, path: Path) -> FourfoldError:
             return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
-        case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError():
-            return DamagedStore(
-                f"{path} is damaged ({what})",
-                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
-            )
+        case apsw.IOError() if checksums.is_mismatch(error):
+            remedy = f"fourfold check tells where. {HOW_TO_RESTORE}; or fourfold repair, which keeps the changed bytes"
+            return DamagedStore(f"{path} is damaged (bytes of it were changed)", remedy)
+        case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError() | UnicodeDecodeError():
+            return DamagedStore(f"{path} is damaged ({what})", HOW_TO_RESTORE)
         case _:
             return StoreUnavailable(
                 f"{path} cannot be used ({what})", "Check that the folder exists and can be written"
@@ -123,33 +125,29 @@ class Connection(Db, apsw.Connection):
         return f"({' OR '.join([f'{name} REGEXP ?'] * len(globs))})", tuple(globs)
 
     def metadata_test(self, test: Test) -> Condition:
-        return metadata_test(test)
+        """Walks down the keys; the value found, or one of its scalar elements, has to pass."""
+        path = test.field.path
+        tables = ["json_each(items.metadata) AS k0"]
+        tables += [
+            f"json_each(CASE k{step - 1}.type WHEN 'object' THEN k{step - 1}.value END) AS k{step}"
+            for step in range(1, len(path))
+        ]
+        keys = " AND ".join(f"k{step}.key = ?" for step in range(len(path)))
+        found, bindings = f"SELECT 1 FROM {', '.join(tables)} WHERE {keys}", tuple(path)  # noqa: S608  (our own clauses)
+        if test.op == "exists":
+            return f"EXISTS ({found})", bindings
+        last = f"k{len(path) - 1}"
+        whole = _value(test, last, [*_SCALARS, "json"])
+        element = _value(test, "element", _SCALARS)
+        elements = f"SELECT 1 FROM json_each(CASE {last}.type WHEN 'array' THEN {last}.value END) AS element WHERE"  # noqa: S608  (our own clauses)
+        sql = f"EXISTS ({found} AND ({whole[0]} OR EXISTS ({elements} {element[0]})))"
+        return sql, (*bindings, *whole[1], *element[1])
 
     def last_of_sequence(self, kind: str) -> int:
         return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0
 
 
 # ---------------------------------------------------------------- filters: what differs from `storage.sql.reading`
-
-
-def metadata_test(test: Test) -> Condition:
-    """Walks down the keys; the value found, or one of its scalar elements, has to pass."""
-    path = test.field.path
-    tables = ["json_each(items.metadata) AS k0"]
-    tables += [
-        f"json_each(CASE k{step - 1}.type WHEN 'object' THEN k{step - 1}.value END) AS k{step}"
-        for step in range(1, len(path))
-    ]
-    keys = " AND ".join(f"k{step}.key = ?" for step in range(len(path)))
-    found, bindings = f"SELECT 1 FROM {', '.join(tables)} WHERE {keys}", tuple(path)  # noqa: S608  (our own clauses)
-    if test.op == "exists":
-        return f"EXISTS ({found})", bindings
-    last = f"k{len(path) - 1}"
-    whole = _value(test, last, [*_SCALARS, "json"])
-    element = _value(test, "element", _SCALARS)
-    elements = f"SELECT 1 FROM json_each(CASE {last}.type WHEN 'array' THEN {last}.value END) AS element WHERE"  # noqa: S608  (our own clauses)
-    sql = f"EXISTS ({found} AND ({whole[0]} OR EXISTS ({elements} {element[0]})))"
-    return sql, (*bindings, *whole[1], *element[1])
 
 
 _TYPES: Final = {
@@ -259,7 +257,7 @@ T = TypeVar("T")
 _SUFFIXES = ("", "-wal", "-shm")
 """The files of an open database."""
 _CACHE_KIB = 16 * 1024
-"""Page cache of the writer. Readers map the file instead."""
+"""Page cache of the writer. Readers have SQLite's default: what a search reads fits into it."""
 _PAGE_BYTES = 8192
 """Pages of a new file: five vectors of 384 dimensions fit into one, where 4096 bytes hold two and waste a quarter."""
 _MMAP_BYTES = 0x7FFF0000
@@ -318,6 +316,19 @@ class Database:
             _create(path)
         self._writer = self._connect()
         with translated(path):
+            if not checksums.can_be_kept(self._writer):
+                raise StoreUnavailable(
+                    f"{path} has checksums, which this build of apsw cannot keep",
+                    "Install its present wheel: pip install -U --only-binary apsw apsw",
+                )
+            if checksums.log_ends_early(self._writer, self._wal):
+                self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # it would remove the log
+                self._writer.close()
+                raise DamagedStore(
+                    f"{self._wal} is damaged: bytes were changed before commits that it holds",
+                    "Restore a backup into a new folder, or what was stored before the damage: "
+                    f"fourfold --store FOLDER restore {path}",
+                )
             self._writer.pragma("cache_size", -_CACHE_KIB)
             schema.migrate(self._writer, path)
             self._inodes = self._inodes_now()
@@ -344,6 +355,7 @@ class Database:
     def _prepare(self, db: Connection) -> None:
         db.set_busy_handler(_Patience(self._tuning.busy_seconds))
         db.pragma("page_size", _PAGE_BYTES)
+        checksums.begin(db)
         db.pragma("synchronous", "full" if self._tuning.durable else "off")  # before a new file is written to
         db.pragma("journal_mode", "wal")
         db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
@@ -445,6 +457,11 @@ class Database:
             finally:
                 db.set_busy_handler(_Patience(self._tuning.busy_seconds))
             self._wal_retry_at = time.monotonic() + self._tuning.wal_retry_seconds if busy else 0.0
+
+    def rewrite(self) -> None:
+        """Gives every page the checksum of its present bytes."""
+        with self._writing, translated(self.path), checksums.unverified(self._writer):
+            self._writer.execute("VACUUM")
 
     def vacuum(self) -> None:
         """Rewrites the file without deleted content, and empties the write-ahead log. Nothing may be reading."""

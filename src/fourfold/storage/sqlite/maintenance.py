@@ -30,8 +30,8 @@ from fourfold.model import Json
 from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
-from fourfold.storage.sqlite import schema
-from fourfold.storage.sqlite.database import Connection, Database, Deadline, translated
+from fourfold.storage.sqlite import checksums, schema
+from fourfold.storage.sqlite.database import HOW_TO_RESTORE, Connection, Database, Deadline, translated
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.namespaces import (
     SourceRows,
@@ -239,9 +239,31 @@ def check_store(database: Database, indexes: Indexes) -> list[str]:
 
 def broken(db: Connection) -> list[str]:
     try:
-        return [line for (line,) in db.rows("PRAGMA integrity_check") if line != "ok"]
-    except apsw.CorruptError as error:  # too broken even to be looked through
+        problems = [line for (line,) in db.rows("PRAGMA integrity_check") if line != "ok"]
+    except (apsw.CorruptError, UnicodeDecodeError) as error:  # too broken even to be looked through
         return [str(error)]
+    except apsw.IOError as error:
+        if not checksums.is_mismatch(error):
+            raise
+        return checksums.changed_rows(db)
+    if any(checksums.MISMATCH in line for line in problems):
+        return checksums.changed_rows(db)
+    return problems or sorted({f"{table}: a {column} is not UTF-8" for table, column, _ in _undecodable(db)})
+
+
+def _undecodable(db: Connection) -> Iterator[tuple[str, str, bytes]]:
+    """Table, column and bytes of each text that is not UTF-8."""
+    sql = (
+        "SELECT of.name, columns.name FROM pragma_table_list AS of, pragma_table_info(of.name) AS columns "
+        "WHERE of.schema = 'main' AND of.type = 'table' AND columns.type = 'TEXT' AND of.name NOT LIKE 'sqlite_%'"
+    )
+    for table, column in db.rows(sql):
+        content = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE typeof({column}) = 'text'"  # noqa: S608  (names from the schema)
+        for (each,) in db.stream(content):
+            try:
+                each.decode()
+            except UnicodeDecodeError:
+                yield table, column, each
 
 
 def _drift(rows: SourceRows, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
@@ -321,8 +343,7 @@ _RETRY_SECONDS = 0.2
 
 def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False) -> list[str]:
     """Rebuilds from the rows, and lists what was wrong. `purge`: also removes older index files."""
-    _mend_file(database)
-    done: list[str] = []
+    done = _mend_file(database)
     with database.write() as db:
         done += _without_orphans(db)
         done += recount(db, COUNTERS, MISSHAPEN, flawed_windows(db))
@@ -339,20 +360,23 @@ def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False
     return done
 
 
-def _mend_file(database: Database) -> None:
-    """Rebuilds the indexes of the database itself; damaged rows need a backup."""
+def _mend_file(database: Database) -> list[str]:
+    """Rebuilds the indexes of the database itself, and keeps changed bytes; broken rows need a backup."""
     with database.read() as db:
-        if not broken(db):
-            return
-    with database.write() as db:
+        problems = broken(db)
+    if not problems:
+        return []
+    with database.write() as db, checksums.unverified(db):
         with suppress(apsw.Error):
             db.execute("REINDEX")
-        left = broken(db)
-        if left:
-            raise DamagedStore(
-                f"the database itself is damaged: {left[0]}",
-                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
-            )
+            for table, column, content in list(_undecodable(db)):
+                row = f"typeof({column}) = 'text' AND CAST({column} AS BLOB) = ?"
+                sql = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {row}"  # noqa: S608  (names from the schema)
+                db.run(sql, content.decode("utf-8", "replace"), content)
+        if left := broken(db):
+            raise DamagedStore(f"the database itself is damaged: {left[0]}", HOW_TO_RESTORE)
+    database.rewrite()
+    return [f"repaired: {line}" for line in problems]
 
 
 def _without_orphans(db: Connection) -> list[str]:

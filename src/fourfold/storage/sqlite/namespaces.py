@@ -14,6 +14,7 @@ from fourfold.embed.windows import Span, Windows, flaw, rows_of, spans_of
 from fourfold.index.log_tail import Change, TextRow
 from fourfold.scheduling import paced
 from fourfold.storage.sql import graph, linking
+from fourfold.storage.sql.dialect import BODY
 from fourfold.storage.sql.linking import PER_LOOKUP, Linker, LinkRows
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace, store_languages
 from fourfold.storage.sql.rows import TEXT_ROW, Row
@@ -164,10 +165,6 @@ def packed(spans: Sequence[Span]) -> bytes | None:
 def unpacked(content: bytes | None) -> tuple[Span, ...]:
     whole = (content or b"")[: len(content or b"") // SPAN_BYTES * SPAN_BYTES]
     return tuple((start, end) for start, end in np.frombuffer(whole, "<i4").reshape(-1, 2).tolist())
-
-
-BODY = "iif(text = '', title, text)"
-"""What spans refer to."""
 
 
 def stored_vectors(db: Connection, dimension: int | None, ids: Sequence[int]) -> dict[int, Vector | Windows]:

@@ -7,8 +7,6 @@ import os
 import shutil
 import tempfile
 import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -39,7 +37,7 @@ from fourfold.storage.sql.graph import GraphReader
 from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace
 from fourfold.storage.sql.portable import SqlPortable, export_records
-from fourfold.storage.sql.reading import SqlSnapshot
+from fourfold.storage.sql.reading import Cache, SqlSnapshot
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Deadline, Tuning
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.links import (
@@ -88,23 +86,16 @@ class Caches:
         self.indexes = indexes
         self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
         self.links = LinkCache(database, indexes.tuning)
-        self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
-        """By namespace, with the change as of which they were read."""
-        self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}
-        self._allowed: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
+        self.languages = Cache[Mapping[str, int]]()
+        self.tag_counts = Cache[Mapping[str, int]]()
+        self._allowed: Cache[Ints] = Cache(_CACHED_FILTERS)
         self._filtering = [Lock() for _ in range(_CACHED_FILTERS)]
 
     def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
         """The ids that pass, cached until the namespace changes."""
-        name = f"{at.ns.id} {filters!r}"
-        with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
-            known = self._allowed.get(name)
-            if known is None or known[0] != at.last_change:
-                known = (at.last_change, np.array(at.rows.ids(filters), np.int64))
-                self._allowed[name] = known
-                while len(self._allowed) > _CACHED_FILTERS:
-                    self._allowed.popitem(last=False)
-            return known[1]
+        what = repr(filters)
+        with self._filtering[hash((at.ns.id, what)) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
+            return self._allowed.get(at.ns.id, at.last_change, what, lambda: np.array(at.rows.ids(filters), np.int64))
 
 
 _SQL = (
@@ -150,10 +141,8 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
     @property
     def languages(self) -> Mapping[str, int]:
         """With the number of their items, the commonest first."""
-        known = self.caches.languages.get(self.ns.id)
-        if known is None or known[0] != self.last_change:
-            known = self.caches.languages[self.ns.id] = (self.last_change, namespace_languages(self.db, self.ns.id))
-        return known[1]
+        ns = self.ns.id
+        return self.caches.languages.get(ns, self.last_change, "", lambda: namespace_languages(self.db, ns))
 
     @property
     def links(self) -> LinkState | None:
@@ -322,11 +311,11 @@ class SqliteTags:
 
     def counts(self) -> Mapping[str, int]:
         at = self._at
-        known = at.caches.tag_counts.get(at.ns.id)
-        if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
-            counts = tag_counts(at.db, at.ns.id, hidden=at.hidden.superseded)
-            known = at.caches.tag_counts[at.ns.id] = (at.last_change, time.monotonic(), counts)
-        return known[2]
+
+        def fresh() -> Mapping[str, int]:
+            return tag_counts(at.db, at.ns.id, hidden=at.hidden.superseded)
+
+        return at.caches.tag_counts.get(at.ns.id, at.last_change, "", fresh, TAG_CACHE_SECONDS)
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
         at, links = self._at, self._at.links
