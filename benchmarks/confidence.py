@@ -9,7 +9,7 @@ stored whole. `near_misses.py` adds made-up things, and questions about things o
 ten results of each question is written to FOLDER. Needs the extra `rerank`, whose model reads the results once more.
 
 `fit` prints the logistic fit to all of them (`BOTH` and others of engine/confidence.py), writes the tables of
-docs/quality-confidence.md, and docs/confidence.svg. Every figure is of data outside of the fit: a collection is left
+docs/benchmarks.md, and docs/confidence.svg. Every figure is of data outside of the fit: a collection is left
 out (all languages of XQuAD at once, and all questions about the demo), and the made-up things are halved by their
 names. Only the demo has questions for relations, so these have no figures. Kinds of questions weigh the same in every
 collection, half of a question's weight is that of its first result, and made-up things weigh more.
@@ -39,7 +39,7 @@ from fourfold.evaluation.bench import Bench, open_bench
 from fourfold.evaluation.collection import Collection, Question
 
 ROWS = Path("build") / "confidence"
-PAGE, PLOT = ROOT / "docs" / "quality-confidence.md", ROOT / "docs" / "confidence.svg"
+PAGE, PLOT = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "confidence.svg"
 NAMES = (
     *(DEMO, "xquad-en", "xquad-de", "xquad-es", "xquad-ru", "xquad-de2en", "xquad-mix-de-en", "covid-faq-de"),
     *("lihua-world", "piaf-fr", "hotpotqa", "2wikimultihopqa", "cacm", "realmem", "scifact-train"),

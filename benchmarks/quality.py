@@ -1,11 +1,10 @@
-"""Fill the tables of docs/quality-collections.md: test collections and required figures, measured with this engine.
+"""Fill the tables of docs/benchmarks.md about quality: test collections and required figures, measured with this engine.
 
-    python benchmarks/quality.py [--data FOLDER] [--questions N] [--presets] [NAME ...]
+    python benchmarks/quality.py [--data FOLDER] [--questions N] [NAME ...]
 
 FOLDER holds collections as NAME.tar.xz or NAME/ (corpus.jsonl, queries.jsonl, qrels.tsv); `demo` is the demo's own.
 Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json,
-benchmarks/quality-odds.json), and so do those of presets without --presets, which measures and times presets only.
-All figures of a collection are of the same questions: --presets refuses another number of them.
+benchmarks/quality-odds.json). With the demo, each preset is measured and timed on its questions.
 Vectors are cached, so a second run embeds only what changed. What is measured is what `fourfold eval DIR --table`
 measures: one search per question yields the candidates from which the rankings of the variants follow.
 """
@@ -38,7 +37,7 @@ from fourfold.ranking.plan import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "quality-collections.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "quality.json"
 DEMO = "demo"
 MULTI_HOP = "2wikimultihopqa"
@@ -50,31 +49,13 @@ def main() -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
-            chosen = cut(found, options.questions)
-            before = kept(name, results.get(name), len(chosen.judgements), presets=options.presets)
-            measured = (preset_figures if options.presets else figures)(chosen, options.cache)
-        results[name] = {**before, **measured, "variants": {**before["variants"], **measured["variants"]}}
+            results[name] = figures(cut(found, options.questions), options.cache)
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         print(f"{name}: auto {results[name]['variants']['auto']['ndcg@10']:.3f}", flush=True)
     if not options.names or DEMO in options.names:
         results["bars"] = bars(options.cache)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(results)
-
-
-def kept(name: str, recorded: dict[str, Any] | None, questions: int, *, presets: bool) -> dict[str, Any]:
-    """The recorded figures of a collection that stay: only those of the same number of questions."""
-    if recorded is not None and recorded["queries"] == questions:
-        return recorded
-    if presets:
-        known = "are none yet" if recorded is None else f"are of {recorded['queries']} questions"
-        raise SystemExit(
-            f"{name}: the presets would be measured with {questions} questions, but the other figures {known}; "
-            "choose the same --questions, or measure without --presets first"
-        )
-    if recorded is not None and "p95_ms" in recorded:
-        print(f"{name}: drops the presets, measured with {recorded['queries']} questions: repeat --presets", flush=True)
-    return {"variants": {}}
 
 
 def read_options() -> argparse.Namespace:
@@ -85,7 +66,6 @@ def read_options() -> argparse.Namespace:
         "--questions", type=int, help="the maximum number of questions per collection, always the same ones"
     )
     parser.add_argument("--cache", type=Path, help="where vectors are kept; default: the user's cache")
-    parser.add_argument("--presets", action="store_true", help="measure and time presets only")
     parser.add_argument("names", nargs="*", metavar="NAME")
     return parser.parse_args()
 
@@ -123,19 +103,8 @@ def cut(found: Collection, questions: int | None) -> Collection:
 # ---------------------------------------------------------------- measuring
 
 
-def preset_figures(found: Collection, cache: Path | None) -> dict[str, Any]:
-    """Presets, timed: their questions are embedded by the model, as a user's are."""
-    with open_bench(found, Settings(), cache) as bench:
-        bench.fill()
-        runs = {name: measure(bench, Variant(name, {"preset": name}), fresh=True) for name in PRESETS}
-    return {
-        "variants": {name: summary(run.scores) for name, run in runs.items()},
-        "p95_ms": {name: round(p95(run), 1) for name, run in runs.items()},
-    }
-
-
 def figures(found: Collection, cache: Path | None) -> dict[str, Any]:
-    """Every variant but the other presets, and `auto` compared with what it has to beat."""
+    """Every variant but the presets, and `auto` compared with what it has to beat."""
     with open_bench(found, Settings(), cache) as bench:
         bench.fill()
         replay = replayed(bench)
@@ -181,19 +150,16 @@ def p95(run: Run) -> float:
 METRICS = (MAIN, "hit@10", "recall@10", "mrr", "all_relevant@10")
 
 
-def bars(cache: Path | None) -> dict[str, float]:
+def bars(cache: Path | None) -> dict[str, Any]:
     """The demo's questions, asked by the preset of the source document that sets the bar, with vectors by the model."""
     with collection(Path(), DEMO) as demo:
         (small,) = timed(replace(demo, items=demo.items[:100], links=()), cache, "insights-basic")
-        wiki, insights, memories = timed(demo, cache, "wiki", "insights", "memories")
+        runs = dict(zip(PRESETS, timed(demo, cache, *PRESETS), strict=True))
     return {
         "p95_100_items": p95(small),
-        "wiki_p50": percentile([answer.milliseconds for answer in wiki.answers], 0.5),
-        "wiki_p95": p95(wiki),
-        "graph_p95": percentile([answer.timings_ms["graph"] for answer in insights.answers], 0.95),
-        "insights_p95": p95(insights),
-        "memories_hit@10": memories.mean("hit@10"),
-        "memories_p95": p95(memories),
+        "wiki_p50": percentile([answer.milliseconds for answer in runs["wiki"].answers], 0.5),
+        "graph_p95": percentile([answer.timings_ms["graph"] for answer in runs["insights"].answers], 0.95),
+        "presets": {name: summary(run.scores) | {"p95": p95(run)} for name, run in runs.items()},
     }
 
 
@@ -209,7 +175,7 @@ def timed(found: Collection, cache: Path | None, *presets: str) -> list[Run]:
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Put the tables between the marks of docs/quality-collections.md."""
+    """Put the tables between the marks of docs/benchmarks.md."""
     text = PAGE.read_text("utf-8")
     for mark, table in tables(results).items():
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
@@ -222,7 +188,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     names = sorted(results.keys() - {"bars"}, key=lambda name: (name != DEMO, name))
     collections = {name: results[name] for name in names}
     return {
-        "presets": presets_table(collections),
+        "presets": presets_table(results["bars"]["presets"]),
         "variants": variants_table(collections),
         "auto": auto_table(collections),
         "held-out": held_out_table({name: found for name, found in collections.items() if name != DEMO}, kept_odds()),
@@ -230,32 +196,13 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def presets_table(collections: dict[str, Any]) -> str:
-    """Hit@10, MRR, nDCG@10 and p95 of each preset, a row for each collection that was measured so."""
-    head = f"| | {' | '.join(PRESETS)} |\n|---|{'--:|' * len(PRESETS)}\n"
-    timed = {name: found for name, found in collections.items() if "p95_ms" in found}
+def presets_table(presets: dict[str, dict[str, float]]) -> str:
+    """A row for each preset, on the demo's questions."""
     rows = [
-        f"| {name} | {' | '.join(figure(found, variant) for variant in PRESETS)} |\n" for name, found in timed.items()
+        f"| `{name}` | {found['hit@10']:.3f} | {found['mrr']:.3f} | {found[MAIN]:.3f} | {found['p95']:.0f} ms |\n"
+        for name, found in presets.items()
     ]
-    others = [found for name, found in timed.items() if name != DEMO]
-    means = [
-        {metric: mean(found["variants"][variant][metric] for found in others) for metric in SHOWN}
-        for variant in PRESETS
-    ]
-    return head + "".join(rows) + f"| *mean without demo* | {' | '.join(map(shown, means))} |\n"
-
-
-SHOWN = ("hit@10", "mrr", "ndcg@10")
-
-
-def figure(found: dict[str, Any], variant: str) -> str:
-    """0.919 / 0.688 / 0.727 / 27 ms"""
-    return f"{shown(found['variants'][variant])} / {found['p95_ms'][variant]:.0f} ms"
-
-
-def shown(values: dict[str, float]) -> str:
-    """0.919 / 0.688 / 0.727"""
-    return " / ".join(f"{values[metric]:.3f}" for metric in SHOWN)
+    return "| preset | Hit@10 | MRR | nDCG@10 | p95 |\n|---|--:|--:|--:|--:|\n" + "".join(rows)
 
 
 def variants_table(collections: dict[str, Any]) -> str:
@@ -265,6 +212,8 @@ def variants_table(collections: dict[str, Any]) -> str:
     sizes = " | ".join(f"{found['items']:,} / {found['queries']:,}" for found in collections.values())
     rows = [f"| items / questions | {sizes} |\n"]
     for variant in VARIANTS:
+        if variant.name in PRESETS and variant.name != "auto":
+            continue
         rows.append(f"| {variant.name} | {' | '.join(cell(found, variant.name) for found in collections.values())} |\n")
     best = " | ".join(
         f"{found['best_weight']['ndcg@10']:.3f} ({found['best_weight']['semantic']:g})"
@@ -334,18 +283,17 @@ def over(title: str, collections: dict[str, Any], middle: Any) -> str:
 
 def bars_table(results: dict[str, Any], collections: dict[str, Any]) -> str:
     """Required and measured figures."""
-    if "bars" not in results:
-        return ""
     found, demo = results["bars"], collections[DEMO]
-    times = f"{demo['items']} items: p50 {found['wiki_p50']:.0f} ms, p95 {found['wiki_p95']:.0f} ms"
+    presets = found["presets"]
+    times = f"{demo['items']} items: p50 {found['wiki_p50']:.0f} ms, p95 {presets['wiki']['p95']:.0f} ms"
     rows = [
         ("p95 < 1 s at 100 items", "`insights-basic`", f"p95 {found['p95_100_items']:.0f} ms"),
         ("< 100 ms", "`wiki`", times),
         ("fusion ranks better than either list", "`auto`", better(collections)),
         ("graph < 200 ms", "`insights`", f"p95 {found['graph_p95']:.1f} ms"),
-        ("whole search < 1 s", "`insights`", f"p95 {found['insights_p95']:.0f} ms"),
-        ("Hit@10 above 85 %", "`memories`", f"{found['memories_hit@10']:.1%}"),
-        ("p95 < 120 ms", "`memories`", f"p95 {found['memories_p95']:.0f} ms"),
+        ("whole search < 1 s", "`insights`", f"p95 {presets['insights']['p95']:.0f} ms"),
+        ("Hit@10 above 85 %", "`memories`", f"{presets['memories']['hit@10']:.1%}"),
+        ("p95 < 120 ms", "`memories`", f"p95 {presets['memories']['p95']:.0f} ms"),
     ]
     head = "| required | preset | measured |\n|---|---|---|\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)

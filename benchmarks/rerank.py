@@ -1,4 +1,4 @@
-"""Fill the tables of docs/quality-rerank.md: what the built-in reranker gains over `auto` on test collections.
+"""Fill the table of docs/benchmarks.md: what the built-in reranker gains over `auto` on test collections.
 
     python benchmarks/rerank.py [--data FOLDER] [--questions N] [NAME ...]
 
@@ -35,7 +35,7 @@ from fourfold.rerank import LANGUAGES, MODEL_SHA256, Budget, Reranker, model_fil
 from fourfold.retrieval import Ranking
 from fourfold.text.language import detect
 
-PAGE = ROOT / "docs" / "quality-rerank.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "rerank.json"
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 DEPTHS = (5, 10, 20)
@@ -185,11 +185,10 @@ def figures(questions: Sequence[Asked]) -> dict[str, Any]:
 
 
 def write_page(results: Mapping[str, Any]) -> None:
-    """Put the tables between the marks of docs/quality-rerank.md."""
+    """Put the table between the marks of docs/benchmarks.md."""
     text = PAGE.read_text("utf-8")
-    for mark, table in {"gain": gain_table(results), "constants": constants_table(results)}.items():
-        pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
-        text = re.sub(pattern, lambda found, table=table: f"{found[1]}{table}{found[2]}", text, flags=re.DOTALL)
+    pattern = r"(<!-- gain -->\n).*?(<!-- end -->)"
+    text = re.sub(pattern, lambda found: f"{found[1]}{gain_table(results)}{found[2]}", text, flags=re.DOTALL)
     PAGE.write_text(text, encoding="utf-8")
 
 
@@ -210,32 +209,6 @@ def row(name: str, found: Mapping[str, Any]) -> str:
     plain, share = found["auto"]["old"], found["asked"] / found["questions"]
     gains = interval(found["every"]), interval(found["auto"])
     return f"| {name} | {found['questions']} | {plain:.3f} | {gains[0]} | {share:.0%} | {gains[1]} |\n"
-
-
-def constants_table(results: Mapping[str, Any]) -> str:
-    """Mean gains of `auto` by share and by depth, and with the share that is best on all other collections."""
-    others = {name: found for name, found in results.items() if name != DEMO} or results
-    by_share = {share: mean(found["shares"][f"{share:g}"] for found in others.values()) for share in SHARES}
-    by_depth = {depth: mean(found["depths"][str(depth)] for found in others.values()) for depth in DEPTHS}
-    chosen = {name: best_elsewhere(others, name) for name in others}
-    held = mean(others[name]["shares"][f"{share:g}"] for name, share in chosen.items())
-    rows = [
-        (
-            "share " + ", ".join(f"{share:g}" for share in by_share),
-            ", ".join(f"{gain:+.3f}" for gain in by_share.values()),
-        ),
-        (f"results read {', '.join(map(str, by_depth))}", ", ".join(f"{gain:+.3f}" for gain in by_depth.values())),
-        (f"leave-one-out share ({', '.join(f'{share:g}' for share in sorted(set(chosen.values())))})", f"{held:+.3f}"),
-    ]
-    return "| constant | mean gain of `auto` |\n|---|---|\n" + "".join(
-        f"| {left} | {right} |\n" for left, right in rows
-    )
-
-
-def best_elsewhere(results: Mapping[str, Any], name: str) -> float:
-    """The share with the best mean over the other collections."""
-    rest = [found for other, found in results.items() if other != name] or [results[name]]
-    return max(SHARES, key=lambda share: mean(found["shares"][f"{share:g}"] for found in rest))
 
 
 if __name__ == "__main__":

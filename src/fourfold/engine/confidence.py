@@ -4,7 +4,7 @@ A fused score is relative to the best hit, so it says nothing about a store that
 here is absolute, or tells by how much a result exceeds all others. Naming a thing is not answering a question about it:
 if a query names something and says more, the words outside of the name count.
 
-`benchmarks/confidence.py` fits the log odds, docs/quality-confidence.md has the figures.
+`benchmarks/confidence.py` fits the log odds, docs/benchmarks.md has the figures.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ against words are
 A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
 For a query in prose over source code, 2 x the share of the store that is code is added to the exponent. Words cannot
 find items in another language, but vectors can: 2 x the share of such items x (1 - unknown) is added.
-docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and notes/quality-tried.md the
+docs/ranking.md computes an example by hand; docs/benchmarks.md has the gain and notes/quality-tried.md the
 alternatives.
 """
 
@@ -255,7 +255,7 @@ def _weighted_part(name: str, hits: Hits, weight: float, grid: float) -> Part:
 #     RERANK_SHARE x the best fused score / r
 #
 # Ranks instead of scores: models score on different scales, and one model's scale differs from query to query.
-# docs/quality-rerank.md has the gain, and that of other formulas.
+# docs/benchmarks.md has the gain.
 
 RERANK: Final = "rerank"
 """The source of the model's part of a score, and its name in `degraded`, notes and timings."""

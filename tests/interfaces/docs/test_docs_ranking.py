@@ -1,4 +1,4 @@
-"""The numbers in docs/ranking.md and docs/ranking-presets.md are those of the code."""
+"""The numbers in docs/ranking.md and docs/presets.md are those of the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.text.keyword_query import INNER_PART_ITEMS
 
 pytestmark = pytest.mark.spec("S1.11")
 
-PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("ranking.md", "ranking-presets.md"))
+PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("ranking.md", "presets.md"))
 TEXT = " ".join(PAGE.split())
 WORDS = {6: "six"}
 GRAPH = RETRIEVERS["graph"]

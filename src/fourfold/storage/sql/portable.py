@@ -1,4 +1,4 @@
-"""A whole store as records, and records as a store. docs/reference-formats.md describes the records."""
+"""A whole store as records, and records as a store. docs/import.md describes the records."""
 
 from __future__ import annotations
 
