@@ -1,4 +1,4 @@
-"""Fill the tables of docs/benchmarks.md about quality: test collections and required figures, measured with this engine.
+"""Fill the tables of docs/benchmarks.md about quality: collections and required figures, measured with this engine.
 
     python benchmarks/quality.py [--data FOLDER] [--questions N] [NAME ...]
 
