@@ -1,10 +1,15 @@
 """Writes the tables of the reference that derive from descriptions. `--check` fails if one is out of date."""
 
+import inspect
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from fourfold import Memory
+from fourfold.cli.commands import COMMANDS
+from fourfold.cli.main import app
 from fourfold.fields import COLUMNS, DETAILS, filter_options
 from fourfold.model import Filters
 from fourfold.ranking.options import OPTIONS, SearchOption
@@ -58,6 +63,26 @@ def field_names() -> str:
     )
 
 
+def method_rows() -> Iterable[tuple[str, ...]]:
+    for name in dir(Memory):
+        if not name.startswith("_") and callable(getattr(Memory, name)):
+            yield f"`{name}`", first_paragraph(getattr(Memory, name))
+
+
+def command_rows() -> Iterable[tuple[str, ...]]:
+    for name, place in COMMANDS.items():
+        command: Any = app.get_command(None, name)  # pyright: ignore[reportArgumentType]
+        inner: dict[str, Any] = getattr(command, "places", {})
+        if not inner or command.invoke_without_command:
+            yield f"`{name}`", place.help
+        yield from ((f"`{name} {called}`", held.help) for called, held in inner.items())
+
+
+def first_paragraph(described: object) -> str:
+    """What a docstring says before its details."""
+    return " ".join((inspect.getdoc(described) or "").partition("\n\n")[0].split()).replace("|", "\\|")
+
+
 TEXT = ("`text`", "`QUERY`", "", "Any text that is not blank.")
 PARTS = {
     "options": lambda: table(
@@ -66,6 +91,8 @@ PARTS = {
     "retrievers": lambda: table(
         "retriever | ranks by | its score | fields of a result", map(retriever_row, RETRIEVERS.values())
     ),
+    "methods": lambda: table("method | what it does", method_rows()),
+    "commands": lambda: table("command | what it does", command_rows()),
     "filters": lambda: table("field | default | an item must", filter_rows()),
     "details": lambda: table("field | default | on the command line | meaning", detail_rows()),
     "fields": field_names,

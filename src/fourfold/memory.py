@@ -185,9 +185,11 @@ class Memory(ItemMethods, GraphMethods):
             return _commonest(snapshot.rows.vocabulary("metadata"))
 
     def namespaces(self) -> list[tuple[str, int]]:
+        """Namespaces with the number of their items, by name."""
         return [*self.store.namespaces().items()]
 
     def status(self) -> dict[str, Json]:
+        """What the store holds, what waits for a vector, and what the indexes lack."""
         embedder = None if self._embedding is None else self._embedding.embedder.fingerprint
         return {**self.store.status(), "namespace": self.namespace, "embedder": embedder}
 
@@ -219,6 +221,7 @@ class Memory(ItemMethods, GraphMethods):
             return mask_stored(self.store, now(), links=self.settings.links)
 
     def backup(self, target: str | Path) -> None:
+        """Copies the database into one file that must not exist yet, while it is in use."""
         self.store.maintenance.backup(_file(target))
 
     @staticmethod

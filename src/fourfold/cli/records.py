@@ -59,7 +59,7 @@ def add(
     text: Annotated[str, argument(metavar="TEXT|-", help="The text; - reads it from stdin.", read=read_text)],
     details: DetailFlags,
     key: Annotated[str | None, option(metavar="K", help="Your own id: storing it again replaces.")] = None,
-    title: Annotated[str, option(metavar="T")] = "",
+    title: Annotated[str, option(metavar="T", help="What it is called; searched like the text.")] = "",
     tag: TagOption = None,
     kind: Annotated[str | None, option(metavar="K", help="Such as note or decision.")] = None,
     lang: Annotated[str | None, option(metavar="L", help="Such as de; detected if left out.")] = None,

@@ -53,6 +53,7 @@ class GraphMethods(OpenStore):
         return Edge(source, relation, target, weight)
 
     def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
+        """Adds edges (source, relation, target, weight) and their missing nodes: all of them, or none."""
         checked = [rules.checked_edge(*edge) for edge in edges]
         with self._writing(names=True) as tx:
             tx.graph.add_edges(checked)
@@ -125,6 +126,7 @@ class GraphMethods(OpenStore):
             return _removed(tx, tx.graph.remove_node(*reference))
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        """Removes an edge; False if there is none."""
         edge = rules.checked_edge(source, relation, target, 1.0)
         with self._writing() as tx:
             return _removed(tx, tx.graph.remove_edge(edge.source, edge.relation, edge.target))

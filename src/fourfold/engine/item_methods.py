@@ -200,6 +200,7 @@ class ItemMethods(OpenStore):
             return snapshot.rows.list(visible(snapshot, checked, now()), limit, offset)
 
     def count(self, filters: GivenFilters | None = None) -> int:
+        """The number of items, or of those that a filter matches."""
         checked = rules.checked_filters(filters)
         with self._reading() as snapshot:
             return snapshot.rows.count(visible(snapshot, checked, now()))
