@@ -1,4 +1,4 @@
-"""Writes docs/spec.md, the table of requirements and their tests. `--check` fails if it is out of date."""
+"""Writes notes/requirements.md, the table of requirements and their tests. `--check` fails if it is out of date."""
 
 import ast
 import sys
@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TARGET = ROOT / "docs" / "spec.md"
+TARGET = ROOT / "notes" / "requirements.md"
 HEAD = """# Requirements and their tests
 
 After reading this page you know which tests verify a requirement. A test names its requirement with
@@ -53,7 +53,7 @@ def table() -> str:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for line, test in proofs(path):
             proved[line].append(test)
-    rows = [row.split("\t") for row in (ROOT / "docs" / "spec-lines.tsv").read_text("utf-8").splitlines()]
+    rows = [row.split("\t") for row in (ROOT / "notes" / "requirements.tsv").read_text("utf-8").splitlines()]
     unknown = proved.keys() - {line for line, _ in rows}
     if unknown:
         sys.exit(f"tests name lines that the specification does not have: {sorted(unknown)}")
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     if "--check" not in sys.argv:
         TARGET.write_text(table(), "utf-8")
     elif TARGET.read_text("utf-8") != table():
-        sys.exit("docs/spec.md is out of date: run `make spec`")
+        sys.exit("notes/requirements.md is out of date: run `make spec`")

@@ -19,7 +19,6 @@ import fourfold
 from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings, config, errors, limits
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.main import app
-from fourfold.model import NO_FILTERS
 from fourfold.ranking.plan import PRESETS, Preset
 from fourfold.retrieval import Contribution
 from fourfold.wire import filters_json, response_json, why_json
