@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: chromium demo test lint audit bench quality soak conformance mcpb wheels wheels-check wheels-emulated docs cluster-test spec clean
+.PHONY: chromium demo test lint audit bench figures quality soak conformance mcpb wheels wheels-check wheels-emulated docs cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -74,6 +74,18 @@ cluster-test: $(VENV)/tested $(MILVUS)/installed
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/must_show.py
+
+# Renews every figure of docs/benchmarks.md on a machine with nothing else to do: some hours.
+figures: $(VENV)/tested $(VENV)/benched
+	$(BIN)/python benchmarks/compare.py --items 10000,100000 --record --plot docs/growth.png
+	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/confidence.py gather
+	$(BIN)/python benchmarks/confidence.py fit
+	$(BIN)/python benchmarks/rerank.py
+	$(BIN)/python benchmarks/precision.py
+	$(BIN)/python benchmarks/postgres.py
+	$(BIN)/python benchmarks/mcp_cost.py
 	$(BIN)/python benchmarks/must_show.py
 
 quality: $(VENV)/tested

@@ -1,6 +1,7 @@
 """Compare the speed of hybrid search in Fourfold with that of its peers, on the same data in one run.
 
     python benchmarks/compare.py --items 10000,100000,1000000 --json results --plot growth.svg
+    python benchmarks/compare.py --items 10000,100000 --record     # writes benchmarks/speed.json and docs/benchmarks.md
 
 Every engine is built and then asked in a process of its own. The engines take turns in blocks of queries, so that
 noise of the machine hits all of them alike. All use the same candidate depth and return the whole ten best items.
@@ -20,7 +21,7 @@ import bars
 from corpus import WARM_UP, Corpus, prepare_corpus, recall_of
 from engine import MODES, TOP, Mode
 from growth import growth_bars, growth_table, plot
-from report import Result, as_json, as_markdown, figures_of, ratios, throughput_of
+from report import Result, as_json, as_markdown, figures_of, ratios, record, throughput_of
 from report import bars as comparison_bars
 from worker import ENGINES, Answer, Built, Child, Load, Task, build_engine, engine_class, lacking, under_load
 
@@ -40,6 +41,8 @@ def main() -> None:
         print(bars.as_markdown(growth_bars(written)))
     if options.plot:
         plot(written, options.plot)
+    if options.record:
+        record(written)
 
 
 def compare(count: int, options: argparse.Namespace) -> dict[str, object]:
@@ -70,6 +73,7 @@ def read_options() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="also write all figures to files in this folder")
     parser.add_argument("--plot", type=Path, help="draw how cost grows into this file (svg or png)")
+    parser.add_argument("--record", action="store_true", help="write the figures and their tables into the repository")
     parser.add_argument("--cache", type=Path, default=CACHE, help="data folder")
     parser.add_argument("--reuse", action="store_true", help="keep the peers that an earlier run has built")
     return parser.parse_args()

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable
+import re
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bars import Bar
 from corpus import Corpus
 from engine import DEPTH, MODES, TOP, Mode
 from worker import Answer, Built, Load, Resident, engine_class
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "speed.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
 
 PEER_BARS = (("sqlite", 10.0, 8.0), ("lancedb", 4.0, 2.0))
 """How many times as long as Fourfold a peer must take, at p50 and p95."""
@@ -198,11 +207,60 @@ def as_json(corpus: Corpus, results: list[Result]) -> str:
         "fingerprint": corpus.fingerprint,
         "depth": DEPTH,
         "top": TOP,
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cpus": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()},
         "versions": versions(results),
         "results": [asdict(result) for result in results],
     }
     return json.dumps(about, indent=2) + "\n"
+
+
+def commit() -> str:
+    """Return the commit that was measured."""
+    run = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return run.stdout.strip() or "unknown"
+
+
+def record(runs: Sequence[dict[str, Any]]) -> None:
+    """Keep the figures of one run of all sizes, and write their tables into the page."""
+    RECORD.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+    tables = "\n\n".join(map(page_table, runs))
+    text = PAGE.read_text("utf-8")
+    marked = re.compile(r"(<!-- speed -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    PAGE.write_text(marked.sub(lambda part: f"{part[1]}{tables}{part[2]}", text), encoding="utf-8")
+
+
+def page_table(run: dict[str, Any]) -> str:
+    """One size, with a column for each engine."""
+    results = run["results"]
+    lines = [
+        row(f"{run['items']:,} items", [result["label"] for result in results]),
+        row("---", ["--:"] * len(results)),
+    ]
+    rows: dict[str, Callable[[Any], str]] = {
+        "disk, MB": lambda result: f"{result['built']['megabytes']:.0f}",
+        "memory, anonymous / mapped, MB": lambda result: "{anonymous:.0f} / {files:.0f}".format(**result["resident"]),
+        f"vector recall@{TOP}": lambda result: f"{result['recall']:.3f}",
+        "hybrid p50 / p95 / p99, ms": lambda result: "{p50:.1f} / {p95:.1f} / {p99:.1f}".format(
+            **result["figures"]["hybrid"]
+        ),
+        "hybrid p50 / p95, relative to Fourfold": lambda result: "{:.2f} / {:.2f}".format(*result["against"]["hybrid"]),
+        "hybrid, CPU ms": lambda result: f"{result['figures']['hybrid']['processor']:.1f}",
+        "keyword p50 / p95, ms": lambda result: "{p50:.1f} / {p95:.1f}".format(**result["figures"]["keyword"]),
+        "vector p50 / p95, ms": lambda result: "{p50:.1f} / {p95:.1f}".format(**result["figures"]["vector"]),
+    }
+    lines += [row(title, [cell(result) for result in results]) for title, cell in rows.items()]
+    for number in sorted({load["clients"] for result in results for load in result["throughput"]}):
+        title = "1 client, searches per second" if number == 1 else f"{number} clients, searches per second"
+        lines.append(row(title, [rates(result, number) for result in results]))
+    return "\n".join(lines)
+
+
+def rates(result: Any, clients: int) -> str:
+    """What several clients got done, in each way of sharing the engine."""
+    loads = [load for load in result["throughput"] if load["clients"] == clients]
+    return ", ".join(f"{load['queries_a_second']:.0f} ({load['kind']})" for load in loads) or "–"
 
 
 def versions(results: list[Result]) -> dict[str, str]:
