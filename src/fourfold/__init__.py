@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from fourfold.errors import FourfoldError
     from fourfold.hits import Hit
     from fourfold.memory import Memory
-    from fourfold.model import Edge, Filters, Item, ItemPatch, MetadataTest, Neighbor, NewItem, Node, Page, RawRecord
+    from fourfold.model import (
+        Edge,
+        Filters,
+        Item,
+        ItemPatch,
+        MetadataTest,
+        Neighbor,
+        NewItem,
+        Node,
+        Page,
+        Proposal,
+        RawRecord,
+    )
     from fourfold.retrieval import Explanation, Plan, Query, Ranking, Result, Retriever, SearchResponse
 
 __version__ = "0.1.0"
@@ -41,6 +53,7 @@ _HOMES = {
     "Node": "model",
     "Page": "model",
     "Plan": "retrieval",
+    "Proposal": "model",
     "Query": "retrieval",
     "Ranking": "retrieval",
     "RawRecord": "model",
@@ -72,6 +85,7 @@ __all__ = [
     "Node",
     "Page",
     "Plan",
+    "Proposal",
     "Query",
     "Ranking",
     "RawRecord",

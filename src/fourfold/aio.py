@@ -112,6 +112,11 @@ class AsyncMemory:
     list_raw = _threaded(Memory.list_raw)
     forget_raw = _threaded(Memory.forget_raw)
     sources = _threaded(Memory.sources)
+    proposals = _threaded(Memory.proposals)
+    propose = _threaded(Memory.propose)
+    accept_proposals = _threaded(Memory.accept_proposals)
+    edit_proposal = _threaded(Memory.edit_proposal)
+    drop_proposals = _threaded(Memory.drop_proposals)
     pending = _threaded(Memory.pending)
     # searching
     search = _threaded(Memory.search)

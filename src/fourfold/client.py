@@ -146,6 +146,11 @@ class RemoteMemory:
     forget_raw = _remote(Memory.forget_raw)
     """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
     sources = _remote(Memory.sources)
+    proposals = _remote(Memory.proposals)
+    propose = _remote(Memory.propose)
+    accept_proposals = _remote(Memory.accept_proposals)
+    edit_proposal = _remote(Memory.edit_proposal)
+    drop_proposals = _remote(Memory.drop_proposals)
     add_node = _remote(Memory.add_node)
     add_edges = _remote(Memory.add_edges)
     nodes = _remote(Memory.nodes)

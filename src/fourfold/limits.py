@@ -80,6 +80,9 @@ READ_CPU_SECONDS_PER_MB = 2.0
 READ_MEMORY_BYTES = 512 * 1024 * 1024
 """Maximum address space of the process that reads files."""
 
+SESSION_PROPOSALS = 10
+"""Maximum number of proposals from one session; of more, the most confident are kept."""
+
 SOURCES = 1000
 """Maximum number of source_ids of an item (InvalidItem)."""
 

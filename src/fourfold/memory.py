@@ -18,10 +18,10 @@ from fourfold.engine import keyed
 from fourfold.engine.confidence import without_unlikely
 from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.graph_methods import GraphMethods
-from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.maintenance import remove_expired
 from fourfold.engine.open_store import now, open_store, require_lasting
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
+from fourfold.engine.proposals import ProposalMethods
 from fourfold.engine.scope import CURRENT, View, window_of
 from fourfold.engine.search import Analysis, Why, analysis
 from fourfold.errors import InvalidQuery, RequestError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Memory(ItemMethods, GraphMethods):
+class Memory(ProposalMethods, GraphMethods):
     """A store of texts with vector, keyword, graph and tag search in one ranking.
 
         with Memory.open("notes") as memory:

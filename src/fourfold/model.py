@@ -131,6 +131,27 @@ class RawRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a session may have left to remember. It is not stored as an item before it is accepted."""
+
+    id: int
+    """Of the raw record that it is kept in, too."""
+    namespace: str
+    text: str
+    """What would be stored."""
+    said: str
+    """What the speaker said; `text`, unless that was edited."""
+    kind: str | None
+    tags: tuple[str, ...]
+    session: str
+    speaker: str | None
+    metadata: Mapping[str, Json]
+    """Such as `confidence` and `turn`."""
+    created_at: datetime
+    """When it was said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     id: int
     name: str

@@ -207,6 +207,47 @@ _TABLE: Final = (
     Operation("list_raw", "GET /raw", "List raw records", answer="raw", paged=True),
     Operation("get_raw", "GET /raw/{id}", "Read a raw record", names=_ONE),
     Operation("forget_raw", "DELETE /raw/{id}", "Delete a raw record", "write", names=_ONE, id="delete_raw"),
+    # proposals
+    Operation(
+        "proposals",
+        "GET /proposals",
+        "List what sessions may have left to remember, which waits for a decision",
+        answer="proposals",
+        paged=True,
+    ),
+    Operation(
+        "propose",
+        "POST /proposals",
+        "Queue what may be worth storing, for a decision",
+        "write",
+        answer="proposals",
+        example={"items": [{"text": "Money is always Decimal here", "kind": "decision"}], "session": "3f2ad0c1"},
+    ),
+    Operation(
+        "accept_proposals",
+        "POST /proposals:accept",
+        "Store proposals as items",
+        "write",
+        answer="items",
+        names={"source": ""},
+        example={"ids": [1]},
+    ),
+    Operation(
+        "edit_proposal",
+        "POST /proposals:edit",
+        "Change what a proposal would store",
+        "write",
+        names={"proposal": "id"},
+        example={"id": 1, "text": "Money is always Decimal"},
+    ),
+    Operation(
+        "drop_proposals",
+        "POST /proposals:drop",
+        "Drop proposals, which are not proposed again",
+        "write",
+        answer="dropped",
+        example={"ids": [1]},
+    ),
     # the graph
     Operation(
         "nodes",

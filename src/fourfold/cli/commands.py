@@ -97,6 +97,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Place]]] = {
         ),
         "forget": _FORGET,
         "delete": _FORGET._replace(help="Another name of `forget`.", examples=("fourfold delete 1",)),
+        "proposals": Place("fourfold.cli.records:proposals", "Decide what is kept of a session with an agent."),
         "raw": Place("fourfold.cli.records:raw", "Keep and show the originals that items are drawn from."),
         **_commands_of(""),
     },

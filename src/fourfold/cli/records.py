@@ -42,7 +42,7 @@ from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, NotFound, RequestError
 from fourfold.fields import OPTIONAL
 from fourfold.filters import Condition
-from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, RawRecord
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, Proposal, RawRecord
 from fourfold.text.secrets import masks_in
 from fourfold.wire import encode
 
@@ -358,6 +358,48 @@ def raw_in_full(record: RawRecord) -> str:
 def _raw_row(record: RawRecord) -> tuple[object, ...]:
     words = one_line(record.content)[:80]
     return record.id, local_time(record.created_at), record.session_id or "", record.speaker or "", words
+
+
+# ---------------------------------------------------------------- proposals
+
+proposals = Group(
+    "proposals", help="What sessions may have left to remember; nothing of it is stored before you accept it."
+)
+
+
+def list_proposals(page: Annotated[Page[Proposal], Carried("proposals")], as_json: JsonFlag = False) -> None:
+    columns = ("id", "said", "kind", "confidence", "proposal")
+    facts: dict[str, Json] = {"total": page.total, "has_more": page.has_more}
+    say_list("proposals", page, columns, _proposal_row, as_json=as_json, empty="no proposals wait", **facts)
+
+
+proposals.places["list"] = Place(
+    list_proposals, "List what waits for a decision, newest first.", ("fourfold proposals list",)
+)
+
+
+@proposals.adds("fourfold proposals accept 2 3", 'fourfold proposals accept 2 --text "Deploys happen on Tuesdays"')
+def accept(items: Annotated[list[Item], Carried("accept_proposals", without=("wait",))]) -> None:
+    """Store proposals, and print the ids of the items."""
+    for item in items:
+        say(str(item.id))
+
+
+@proposals.adds('fourfold proposals edit 2 "Deploys happen on Tuesdays"')
+def edit(proposal: Annotated[Proposal, Carried("edit_proposal")]) -> None:
+    """Change what a proposal would store."""
+    say(f"{proposal.id}: {one_line(proposal.text)}")
+
+
+@proposals.adds("fourfold proposals drop 2")
+def drop(count: Annotated[int, Carried("drop_proposals")]) -> None:
+    """Drop proposals: they are not stored, and not proposed again."""
+    say(f"dropped {counted(count, 'proposal')}")
+
+
+def _proposal_row(proposal: Proposal) -> tuple[object, ...]:
+    confidence = proposal.metadata.get("confidence", "")
+    return proposal.id, local_time(proposal.created_at), proposal.kind or "", confidence, one_line(proposal.text)
 
 
 # ---------------------------------------------------------------- the graph

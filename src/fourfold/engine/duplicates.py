@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fourfold.engine.retrievers import nearest
-from fourfold.model import Filters, Item
+from fourfold.model import Filters, Item, NewItem
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import tokens
 from fourfold.text.fold import folded_words
@@ -100,6 +100,14 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))
 
 
+def stored_already(snapshot: Snapshot, item: NewItem, filters: Filters) -> bool:
+    """Whether one of the items that pass the filters says what a checked new one says."""
+    if not snapshot.exists:
+        return False
+    candidates = snapshot.words.having(_rare_words(_text(item)), _COMPARED, filters)
+    return any(say_the_same(item, each) for each in snapshot.rows.get(candidates).values())
+
+
 def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: Filters) -> Sequence[int]:
     """Near-duplicates are among the nearest by vector; without one, among those that have its words."""
     if vector is None:
@@ -116,20 +124,24 @@ def _rare_words(text: str) -> list[str]:
     return sorted(chosen, key=lambda word: (not word.isalpha(), len(word), word), reverse=True)[:_SEARCHED_WORDS]
 
 
-def say_the_same(one: Item, other: Item) -> bool:
-    """Whether two items have the same words and signs in order, but for those that add nothing, and state one fact."""
+def say_the_same(one: Item | NewItem, other: Item | NewItem) -> bool:
+    """Whether two items have the same words and signs in order, but for those that add nothing, and state one fact.
+
+    The language of the first decides which words add nothing.
+    """
     facts = {(item.subject, item.attribute) for item in (one, other)} - {(None, None)}
     times = {item.occurred_at for item in (one, other)} - {None}
     lengths = sorted((len(_text(one)), len(_text(other))))
     if len(facts) > 1 or len(times) > 1 or lengths[1] > _LONGER * lengths[0]:
         return False
-    (first, signs), (second, others) = _statement(one, one.language), _statement(other, one.language)
+    language = one.language or ""
+    (first, signs), (second, others) = _statement(one, language), _statement(other, language)
     if len(first) != len(second) or signs != others:
         return False
-    return all(a == b or _form(a, one.language) == _form(b, one.language) for a, b in zip(first, second, strict=True))
+    return all(a == b or _form(a, language) == _form(b, language) for a, b in zip(first, second, strict=True))
 
 
-def _statement(item: Item, language: str) -> tuple[Sequence[str], Sequence[str]]:
+def _statement(item: Item | NewItem, language: str) -> tuple[Sequence[str], Sequence[str]]:
     """The words and the signs of an item that say something. In source code every character but white space does."""
     text = _text(item)
     if _CODE.search(text):
@@ -158,7 +170,7 @@ def shared_words(one: Item, other: Item) -> float:
     return len(first & second) / (len(first | second) or 1)
 
 
-def _text(item: Item) -> str:
+def _text(item: Item | NewItem) -> str:
     return f"{item.title}\n{item.text}" if item.title else item.text
 
 

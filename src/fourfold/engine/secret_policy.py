@@ -161,7 +161,8 @@ def _mask(tx: Transaction, record: Record, now: datetime, *, links: bool) -> boo
         case "item":
             tx.items.patch(record["id"], _patch(record), now, links=links, keep=False)
         case "raw":
-            tx.raw.replace(record["id"], masked(record["content"]), _masked(record["metadata"]))
+            content, metadata = masked(record["content"]), _masked(record["metadata"])
+            tx.raw.replace(record["id"], content, record["session_id"], metadata)
         case "node" if masked(record["name"]) != record["name"]:
             return not record["made"]  # made from a title, which is masked now: it is gone
         case "node":

@@ -85,6 +85,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         memory.add("Mollie", subject="Checkout", attribute="payment provider")
         memory.add("The router of the network is in room 4, its password in the blue folder!", wait=True)
         memory.update(2, ItemPatch(add_tags=("payment",)))
+        memory.propose([NewItem("Deploy on Tuesdays", kind="decision"), NewItem("Tests never sleep")], "s1")
         memory.add_edges([("Checkout", "uses", "Kestrel", 1.0), ("Kestrel", "kept by", "Ada", 1.0)])
         memory.backup(folder / "backup.db")
     (folder / "notes").mkdir()

@@ -170,6 +170,8 @@ def keyed_writes(client: httpx.Client, base: str) -> list[tuple[str, str, dict[s
         client.post(f"{base}/graph/nodes", json={"name": name})
     edge = {"from": "Bob", "relation": "knows", "to": "Eve"}
     client.post(f"{base}/graph/edges", json={"edges": [edge]})
+    said = {"items": [{"text": f"the {word} hunts at night"} for word in ("owl", "fox", "cat")], "session": "s1"}
+    owls, fox, cat = (each["id"] for each in client.post(f"{base}/proposals", json=said).json()["proposals"])
     etag = client.get(f"{base}/items/{heron}").headers["etag"]
     rows = "".join(f'{{"text": "row {number}"}}\n' for number in range(1200))
     return [
@@ -182,6 +184,10 @@ def keyed_writes(client: httpx.Client, base: str) -> list[tuple[str, str, dict[s
         ("POST", "/items:delete", {"json": {"ids": [owl], "dry_run": False}}),
         ("POST", "/raw", {"json": {"content": "said again"}}),
         ("DELETE", f"/raw/{raw}", {}),
+        ("POST", "/proposals", {"json": {"items": [{"text": "the bat sleeps by day"}], "session": "s1"}}),
+        ("POST", "/proposals:edit", {"json": {"id": owls, "text": "owls hunt"}}),
+        ("POST", "/proposals:accept", {"json": {"ids": [owls, fox]}}),
+        ("POST", "/proposals:drop", {"json": {"ids": [cat]}}),
         ("POST", "/graph/nodes", {"json": {"name": "Eve", "aliases": ["Evelyn"]}}),
         ("DELETE", "/graph/nodes/Ada", {}),
         (

@@ -19,10 +19,11 @@ from fastapi import Path
 from pydantic import Field, create_model
 from starlette.responses import Response
 
+from fourfold.engine.proposals import proposal_of
 from fourfold.errors import InvalidQuery, NotFound
 from fourfold.limits import HTTP_ANSWER_BYTES, LARGEST_ID, PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import Filters, GivenFilters, Item, NewItem, Node, RawRecord
+from fourfold.model import Filters, GivenFilters, Item, NewItem, Node, Proposal, RawRecord
 from fourfold.model import Page as Rows
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.ranking.options import OPTIONS
@@ -162,6 +163,11 @@ def _again(operation: Operation, memory: Memory, arguments: Mapping[str, Any], o
         return page.rows
     if result is RawRecord:
         return memory.get_raw(outcome)[0]
+    if result in (Proposal, list[Proposal]):
+        proposals = [proposal_of(record) for record in memory.get_raw(outcome)]
+        return proposals[0] if result is Proposal else proposals
+    if result is int:
+        return outcome[0]
     if result is Node:
         return memory.node(arguments["name"], arguments["label"], limit=1).node
     return None

@@ -39,6 +39,10 @@ _SELECT = (
 )
 
 
+_LOCK = 0x466F4E73
+"""Ours among the advisory locks of a database, for namespaces that have no row yet."""
+
+
 @dataclass(slots=True)
 class Namespace(sql_namespaces.Namespace):
     """A writer holds the row locked."""
@@ -88,6 +92,12 @@ def found(answer: Sequence[Any], namespace: str) -> Namespace:
 
 def find(db: Connection, namespace: str) -> Namespace:
     return found(db.rows(f"{_SELECT} WHERE name = ?", namespace), namespace)
+
+
+def awaited(db: Connection, ns: Namespace) -> Namespace:
+    """A namespace without a row, once no other process writes to it, so that a write can rely on what it reads."""
+    db.run("SELECT pg_advisory_xact_lock(?, hashtext(?))", _LOCK, ns.name)
+    return found(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", ns.name), ns.name)
 
 
 def everyone(db: Connection) -> list[Namespace]:

@@ -219,7 +219,8 @@ class PostgresStore:
             tx: PostgresTransaction | None = None
             try:
                 with self.database.committed(db):
-                    tx = PostgresTransaction(db, namespaces.found(found, namespace), self._linkers)
+                    ns = namespaces.found(found, namespace)
+                    tx = PostgresTransaction(db, ns if ns.exists else namespaces.awaited(db, ns), self._linkers)
                     yield tx
                     tx.store()
             except BaseException:

@@ -196,9 +196,9 @@ class RawWriter:
         self._db.run_many("INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return ids
 
-    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
-        sql = "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?"
-        self._db.run(sql, content, dumps(dict(metadata)), self._tx.stored().id, id)
+    def replace(self, id: int, content: str, session_id: str | None, metadata: Mapping[str, Json]) -> None:
+        sql = "UPDATE raw SET content = ?, session_id = ?, metadata = ? WHERE ns = ? AND id = ?"
+        self._db.run(sql, content, session_id, dumps(dict(metadata)), self._tx.stored().id, id)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         unique = list(dict.fromkeys(ids))

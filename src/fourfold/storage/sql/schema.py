@@ -163,6 +163,10 @@ CREATE TABLE versions (                     -- items as they were before an upda
 CREATE INDEX versions_by_item ON versions (item, until);
 """
 
+RAW_SESSIONS = """
+CREATE INDEX raw_by_session ON raw (ns, session_id) WHERE session_id IS NOT NULL;
+"""
+
 REQUESTS = """
 CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
     ns $id NOT NULL REFERENCES namespaces,
