@@ -163,20 +163,6 @@ def open_and_check(folder: Path) -> None:
         assert memory.check() == []
 
 
-@pytest.mark.spec("B7", "B9")
-def test_ids_assigned_by_an_older_version_after_the_migration_are_skipped(tmp_path: Path) -> None:
-    """A process of the older version, which numbers items across all namespaces, may still be writing."""
-    with Memory.open(tmp_path, embedder="none", background=False) as memory:
-        first = memory.add("one")
-        db = apsw.Connection(str(tmp_path / "fourfold.db"))
-        db.execute(
-            "INSERT INTO items (ns, title, text, language, metadata, created_at, updated_at) "
-            "SELECT ns, title, 'two', language, metadata, created_at, updated_at FROM items"
-        )
-        db.close()
-        assert memory.add("three").id == first.id + 2
-
-
 # ---------------------------------------------------------------- files replaced while a store is open
 
 

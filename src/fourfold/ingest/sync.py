@@ -82,8 +82,7 @@ def index_folders(
                 _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
                 progress(0, 0)
-            spaced = {path.rstrip() for path in run.missing if path[-1].isspace()}  # see `_Run.moved`
-            left = [*run.missing, *spaced.difference(stored, [entry.path for entry in todo])]
+            left = list(run.missing)
             for start in range(0, len(left), _FORGOTTEN_FILES):
                 with store.transaction(namespace) as transaction:
                     transaction.files.forget(left[start : start + _FORGOTTEN_FILES])
@@ -161,11 +160,10 @@ class _Run:
     """Known files that are missing; one whose content is found under another path was moved."""
     options: _Options
     moved: dict[str, str] = field(default_factory=dict[str, str])
-    """Paths of missing files by digest. Older versions stored paths that end with white space, but the items of
-    such a file without it."""
+    """Paths of missing files by digest."""
 
     def __post_init__(self) -> None:
-        stored = [(path, state) for path, state in self.missing.items() if not state.skipped and path == path.rstrip()]
+        stored = [(path, state) for path, state in self.missing.items() if not state.skipped]
         self.moved = {state.digest: path for path, state in reversed(stored)}
 
     def state(self, path: str) -> FileState | None:

@@ -265,7 +265,6 @@ def test_few_file_descriptors_give_no_traceback(home: Path, cli: Cli, descriptor
 
 DAMAGED = {
     "judgements.json": ["", "[]", '{"heron": [1]}', '{"heron": {"1": null}}', "[" * 3000, "\x00"],
-    "queries.jsonl": ["not json", '{"_id": 1}', "[]", '{"_id": "1", "text": "heron"}'],  # of older versions
 }
 
 
@@ -282,13 +281,3 @@ def test_damaged_judgements_are_a_typed_error_and_stop_no_upkeep(home: Path, cli
     done = cli("scan-secrets")
     assert (done.code, "not scanned: the judgements in" in done.out) == (0, True)
     assert cli("repair").code == 0
-
-
-def test_judgements_of_older_versions_are_read_and_replaced(tmp_path: Path) -> None:
-    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "heron"}\n{"_id": "2", "text": "gate"}\n')
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n2\tkey:a\t3\n1\t7\t1\n")
-    judged = judgements.read(tmp_path)
-    assert judged == {"heron": {"7": 1}, "gate": {"key:a": 3}}
-    judgements.write(tmp_path, judged)
-    assert [file.name for file in tmp_path.iterdir()] == ["judgements.json"]
-    assert judgements.read(tmp_path) == judged

@@ -1,8 +1,7 @@
-"""Rows that break a rule: `check` names them, `repair` brings them within the limits and loses nothing."""
+"""Rows that break a rule: `check` names them, and no store loads them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -20,12 +19,11 @@ from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.values import NewNode, Record
 
 TAGS = tuple(f"tag {number:02}" for number in range(81))
-METADATA = {"small": 1, "large": "x" * 60_000, "larger": "y" * 62_000, "middle": "z" * 30_000}
 
 
 @pytest.fixture
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Removes the limits, as in an older version; `undo()` restores them."""
+    """Removes the limits; `undo()` restores them."""
     monkeypatch.setattr(limits, "TAGS", 1000)
     monkeypatch.setattr(limits, "METADATA_BYTES", 1_000_000)
     monkeypatch.setattr(limits, "ITEM_BYTES", 10_000_000)
@@ -39,52 +37,24 @@ def exported(store: StoreCalls) -> list[Record]:
 
 
 @pytest.mark.spec("B9")
-def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_removes(
-    store: Any, empty: StoreCalls, unlimited: pytest.MonkeyPatch
-) -> None:
-    long = "t" * 700_000
-    tagged, noted, wide = add(
+def test_check_names_items_beyond_the_limits(store: Any, unlimited: pytest.MonkeyPatch) -> None:
+    wrong = add(
         store,
-        item("many tags", tags=TAGS, key="tagged"),
-        item("much metadata", metadata=METADATA),
-        item("x" * 700_000, title=long),
+        item("many tags", tags=TAGS),
+        item("much metadata", metadata={"large": "x" * 120_000}),
+        item("x" * 700_000, title="t" * 700_000),
     )
     unlimited.undo()
-    problems = store.check()
-    assert [problem.split(": ")[1] for problem in problems] == [f"item {id}" for id in (tagged, noted, wide)]
-    done = store.repair()
-    assert sum(line.startswith("repaired: ") for line in done) == 3
-    assert store.check() == []
-    found = one(store, tagged)
-    (rest,) = store.get_raw(NS, found.source_ids).values()
-    assert len(found.tags) == limits.TAGS
-    assert sorted((*found.tags, *json.loads(rest.content)["tags"])) == list(TAGS)
-    found = one(store, noted)
-    rest = store.get_raw(NS, found.source_ids).values()
-    together = dict(found.metadata)
-    for record in rest:
-        together |= json.loads(record.content)["metadata"]
-    assert together == METADATA
-    assert found.metadata["small"] == 1
-    found = one(store, wide)
-    (rest,) = store.get_raw(NS, found.source_ids).values()
-    assert (rest.content, found.text) == (long, "x" * 700_000)
-    records = exported(store)
-    empty.load(records)
-    assert exported(empty) == records
+    assert [problem.split(": ")[1] for problem in store.check()] == [f"item {id}" for id in wrong]
 
 
 @pytest.mark.spec("B9")
-def test_repair_gives_an_item_without_searchable_text_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    keyed, plain = add(store, item("text", key="a key"), item("another"))
+def test_check_names_items_without_searchable_text(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plain,) = add(store, item("text"))
     with monkeypatch.context() as patched:
         patched.setattr(rules, "patched", lambda old, patch: replace(old, title="", text=""))
-        for id in (keyed, plain):
-            store.patch(NS, id, ItemPatch(text=""), one(store, id).created_at)
-    assert ["both empty" in problem for problem in store.check()] == [True, True]
-    store.repair()
-    assert store.check() == []
-    assert [one(store, id).title for id in (keyed, plain)] == ["a key", f"Item {plain}"]
+        store.patch(NS, plain, ItemPatch(text=""), one(store, plain).created_at)
+    assert ["both empty" in problem for problem in store.check()] == [True]
 
 
 @pytest.mark.spec("B9")

@@ -502,8 +502,6 @@ async def _no_method(request: Request, error: Exception) -> Response:
 
 def serve(settings: Settings, level: Level, where: str, *, open_page: bool = False) -> None:
     """Serves until it is interrupted, and prints its address on stderr."""
-    for file in judgements.own_path(settings).glob("requests.db*"):  # answers that older versions recorded
-        file.unlink()
     serve_app(
         make_app(settings, level),
         settings,

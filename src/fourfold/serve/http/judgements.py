@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 _HEADER: Final = "query-id\tcorpus-id\tscore\n"
 _JUDGED: Final = "judgements.json"
-_QUERIES: Final = "queries.jsonl"
-_RELEVANT: Final = "qrels.tsv"
-"""A collection has these two; older versions also kept judgements in them, which a kill could leave in two states."""
 _RANKED: Final = 10
 _REMEDY: Final = "Restore its files, or remove the folder: then nothing is judged"
 
@@ -59,29 +56,19 @@ def read(folder: Path) -> Judged:
 
 
 def _read(folder: Path) -> Judged:
-    if (folder / _JUDGED).exists():
-        queries: Mapping[str, Mapping[str, int]] = json.loads(bounded.read_text(folder / _JUDGED, IMPORT_BYTES))
-        return {str(text): {str(item): int(score) for item, score in rows.items()} for text, rows in queries.items()}
-    if not (folder / _QUERIES).exists():
+    if not (folder / _JUDGED).exists():
         return {}
-    rows = [json.loads(line) for line in bounded.read_text(folder / _QUERIES, IMPORT_BYTES).splitlines()]
-    texts = {str(row["_id"]): str(row["text"]) for row in rows}
-    judged: Judged = {text: {} for text in texts.values()}
-    for line in bounded.read_text(folder / _RELEVANT, IMPORT_BYTES).splitlines()[1:]:
-        query, item, score = line.split("\t")
-        judged[texts[query]][item] = int(score)
-    return judged
+    queries: Mapping[str, Mapping[str, int]] = json.loads(bounded.read_text(folder / _JUDGED, IMPORT_BYTES))
+    return {str(text): {str(item): int(score) for item, score in rows.items()} for text, rows in queries.items()}
 
 
 def write(folder: Path, judged: Judged) -> None:
-    """Writes the file in one step, and removes those of older versions."""
+    """Writes the file in one step."""
     owner_only.make_folder(folder)
     aside = folder / f"{_JUDGED}.part"
     with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
         file.write(dumps(judged))
     aside.replace(folder / _JUDGED)
-    for name in (_QUERIES, _RELEVANT):
-        (folder / name).unlink(missing_ok=True)
 
 
 def _folders(settings: Settings) -> list[Path]:
@@ -158,7 +145,7 @@ def _beir(judged: Judged) -> dict[str, str]:
     numbered = {text: str(number) for number, text in enumerate(judged, 1)}
     queries = "".join(dumps({"_id": number, "text": text}) + "\n" for text, number in numbered.items())
     rows = (f"{numbered[text]}\t{item}\t{score}\n" for text, items in judged.items() for item, score in items.items())
-    return {_QUERIES: queries, _RELEVANT: _HEADER + "".join(rows)}
+    return {"queries.jsonl": queries, "qrels.tsv": _HEADER + "".join(rows)}
 
 
 def packed(memory: Memory) -> IO[bytes]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Final, LiteralString, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
 import psycopg
@@ -52,10 +52,6 @@ GRACE_SECONDS = 1.0
 _WAIT_SECONDS = 0.1
 """How often a wait looks at its deadline."""
 _CANCEL_SECONDS = 1.0
-
-
-_SEQUENCES: Final = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
-"""The sequences of older schemas, which counted over all namespaces."""
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -166,9 +162,6 @@ class Connection(Db, psycopg.Connection[Any]):
             gone = f"unnest({bound}) AS gone ({', '.join(columns)})"
             same = " AND ".join(f"{table}.{name} = gone.{name}" for name in columns)
             self.run(f"DELETE FROM {table} USING {gone} WHERE {same}", *map(list, zip(*rows, strict=True)))  # noqa: S608  (our own clauses)
-
-    def last_of_sequence(self, kind: str) -> int:
-        return self.value(f"SELECT last_value FROM {_SEQUENCES[kind]} WHERE is_called") or 0  # noqa: S608  (our own tables)
 
     def wait(self, gen: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None) -> T:
         seconds = timeout if timeout is not None else self.wait_seconds

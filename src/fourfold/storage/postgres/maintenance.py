@@ -17,7 +17,7 @@ from fourfold.storage.postgres.index_feed import index_problems, index_status, m
 from fourfold.storage.postgres.namespaces import Namespace, PostgresLinkRows
 from fourfold.storage.postgres.words import count_terms, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sql.rows import TEXT_ROW
@@ -229,12 +229,6 @@ class PostgresMaintenance:
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._store.database.write() as db:
             done = recount_store(db)
-        for name in self._store.namespaces():
-            with self._store.database.long_snapshot() as db:
-                broken = beyond_limits(db, namespaces.find(db, name))
-            if broken:
-                with self._store.transaction(name) as tx:
-                    done += mend(tx, broken)
         done += [f"namespace {name}: texts analysed again" for name in self.analyse_again()]
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:

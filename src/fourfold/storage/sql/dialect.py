@@ -147,10 +147,6 @@ class Db(ABC):
         """Deletes the rows that have these ids in these columns, by one statement if the database can do that."""
         self.run_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
 
-    @abstractmethod
-    def last_of_sequence(self, kind: str) -> int:
-        """The last id that an older version assigned in a table, in which it counted over all namespaces."""
-
 
 def possible(ids: Iterable[int]) -> list[int]:
     """The ids that a store could have assigned."""

@@ -129,7 +129,7 @@ _OPTIONAL = frozenset((*OPTIONAL, "spans"))
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
-_REMEDY = "Run fourfold repair on the store that was exported, then export it again"
+_REMEDY = "Correct or forget what it names in the store that was exported, then export it again"
 _REPORTED = 100
 """Lines of one check; the rest is counted."""
 

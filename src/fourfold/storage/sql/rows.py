@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count as counted_from
@@ -30,7 +30,6 @@ _COLUMNS = (
     f"{', '.join(OPTIONAL)}"
 )
 _TIMES = {name: column.holds == "time" for name, column in OPTIONAL.items()}
-_PAGE_ITEMS = 500
 TEXT_ROW = "id, title || coalesce(' ' || subject, '') || coalesce(' ' || attribute, ''), text, language"
 """The columns of a `TextRow`."""
 
@@ -219,14 +218,6 @@ def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
     return [_row(row) for row in _selected(db, ns, ids, have_sources=True)] if ids else []
 
 
-def load_all(db: Db, ns: int) -> Iterator[Row]:
-    """All items of a namespace, page by page."""
-    after, sql = 0, "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?"
-    while page := db.column(sql, ns, after, _PAGE_ITEMS):
-        yield from load(db, ns, page)
-        after = page[-1]
-
-
 def read_items(db: Db, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True) -> dict[int, Item]:
     """The items of `ids` that exist, in their order. `have_sources`: whether items may refer to raw records."""
     items = {row[0]: _item(namespace, row) for row in _selected(db, ns, ids, have_sources)} if ids else {}
@@ -302,18 +293,14 @@ BLOCK = 1_000_000_000
 """Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
 _NUMBERED = ("items", "raw", "nodes", "versions")
 """Tables that hold ids; versions have ids of items."""
-_COUNT = (
-    "UPDATE ids SET last = ? + coalesce((SELECT max(id) FROM {} WHERE id > ids.last AND id < "
-    "(ids.last / ? + 1) * ?), ids.last) WHERE ns = ? AND kind = ? RETURNING last - ?"
-)
-"""Also passes ids that a process of an older version, which counts otherwise, has given since it opened the store."""
 
 
 def new_ids(db: Db, ns: int, kind: str, count: int) -> range:
     """The next ids of a namespace, which the caller has locked; `kind`: the table."""
     if not count:
         return range(0)
-    last = db.value(_COUNT.format(kind), count, BLOCK, BLOCK, ns, kind, count)
+    sql = "UPDATE ids SET last = last + ? WHERE ns = ? AND kind = ? RETURNING last - ?"
+    last = db.value(sql, count, ns, kind, count)
     if last is None:
         last = _last_given(db, _block(db, ns), kind)
         db.run("INSERT INTO ids VALUES (?, ?, ?)", ns, kind, last + count)
@@ -351,7 +338,6 @@ def _largest(db: Db, kind: str, block: int) -> int:
 
 
 def _last_given(db: Db, block: int, kind: str) -> int:
-    """In a block that a namespace begins to use, also by an older version and for what is forgotten by now."""
-    largest = max(_largest(db, table, block) for table in (("items", "versions") if kind == "items" else (kind,)))
-    older = db.last_of_sequence(kind)
-    return max(block * BLOCK, largest, older if older < (block + 1) * BLOCK else 0)
+    """In a block that a namespace begins to use."""
+    tables = ("items", "versions") if kind == "items" else (kind,)
+    return max(block * BLOCK, *(_largest(db, table, block) for table in tables))

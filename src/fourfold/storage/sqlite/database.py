@@ -143,9 +143,6 @@ class Connection(Db, apsw.Connection):
         sql = f"EXISTS ({found} AND ({whole[0]} OR EXISTS ({elements} {element[0]})))"
         return sql, (*bindings, *whole[1], *element[1])
 
-    def last_of_sequence(self, kind: str) -> int:
-        return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0
-
 
 # ---------------------------------------------------------------- filters: what differs from `storage.sql.reading`
 

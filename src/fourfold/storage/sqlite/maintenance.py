@@ -27,7 +27,7 @@ from fourfold.index.text_index import ItemTerms, TextState, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.model import Json
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, beyond_limits, check_counters, mend, recount
+from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, recount
 from fourfold.storage.sql.namespaces import namespace_status, queues
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sqlite import checksums, schema
@@ -78,7 +78,7 @@ def prepare_folder(folder: Path) -> None:
         raise StoreUnavailable(f"{folder} cannot hold a store ({error.strerror})", "Choose another: --store") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ReadOnlyStore(f"{folder} cannot be written", "Change its permissions, or choose another folder: --store")
-    if owner_only.is_loose(folder / INDEX):  # made by an older version
+    if owner_only.is_loose(folder / INDEX):  # such as a copy that another program made
         owner_only.tighten_all(folder / INDEX)
     kind = file_system(folder)
     if kind in _NETWORK:
@@ -476,12 +476,6 @@ class SqliteMaintenance:
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._publisher.turn():
             done = repair_rows(self._db, self._publisher, purge=purge)
-        with self._db.read() as db:
-            broken = {ns.name: beyond_limits(db, ns) for ns in all_namespaces(db)}
-        for namespace, ids in broken.items():
-            if ids:
-                with self._store.transaction(namespace) as tx:
-                    done += mend(tx, ids)
         if purge:
             with self._publisher.turn():
                 done += purge_files(self._db, self._store.folder)
