@@ -13,12 +13,11 @@ import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
-from functools import cache, lru_cache, wraps
+from dataclasses import dataclass, field, fields
+from functools import cache, wraps
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from fourfold.errors import InvalidArgument, StoreUnavailable
 
@@ -26,6 +25,8 @@ C = TypeVar("C", bound=type)
 
 _CHECKED_ELEMENTS: Final = 1000
 """Number of elements of a collection that are checked."""
+_SHAPES: Final = 256
+"""Combinations of types of arguments that a function remembers as fitting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,8 @@ class _Kind:
 
     fits: Callable[[Any], bool]
     name: str
-    types: frozenset[type] = frozenset()
-    """Types all of whose values fit: a quick answer for most values."""
-    fits_type: Callable[[type], bool] = lambda _: False
-    """Whether all values of a type fit that are not in `types`."""
-
-    def fits_all_of(self, given: type) -> bool:
-        """Whether all values of a type fit."""
-        return given in self.types or self.fits_type(given)
+    types: set[type] = field(default_factory=set[type])
+    """Types all of whose values fit, as far as they are known: a quick answer for most values."""
 
 
 def checks_arguments(kind: C) -> C:
@@ -78,7 +73,7 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
         for name, kind, value in every:
             if not kind.fits(value):
                 raise _wrong(_spelled(function, args, bound=bound), name, kind, value)
-        if len(fitting) < _KNOWN_TYPES and all(kind.fits_all_of(type(value)) for _, kind, value in every):
+        if len(fitting) < _SHAPES and all(type(value) in kind.types for _, kind, value in every):
             fitting.add(shape)
 
     @wraps(function)
@@ -93,44 +88,18 @@ def check_fields(value: object, kind: type, error: Callable[[str, str], Exceptio
     """Raise `error` if a value is not of this dataclass, or has a field of the wrong type."""
     if not isinstance(value, kind):
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
-    values, doubtful = _field_values(kind)
-    held = values(value)
-    types = tuple(map(type, held))
-    if types not in doubtful:
-        if len(doubtful) >= _KNOWN_TYPES:
-            doubtful.clear()
-        doubtful[types] = _doubtful(kind, types)
-    for place, name, wanted, default in doubtful[types]:
-        if held[place] is not default and not wanted.fits(held[place]):
-            raise error(
-                f"{name} of {kind.__name__} is {_shown(held[place])}, a {types[place].__name__}", f"Give {wanted.name}"
-            )
-
-
-_Doubtful: TypeAlias = tuple[tuple[int, str, _Kind, Any], ...]
-"""Fields whose values must be looked at: place, name, type and default value of each."""
-_KNOWN_TYPES: Final = 256
+    for name, wanted, default in _field_kinds(kind):
+        held = getattr(value, name)
+        if held is not default and type(held) not in wanted.types and not wanted.fits(held):
+            raise error(f"{name} of {kind.__name__} is {_shown(held)}, a {type(held).__name__}", f"Give {wanted.name}")
 
 
 @cache
-def _field_values(kind: type) -> tuple[Callable[[object], tuple[Any, ...]], dict[tuple[type, ...], _Doubtful]]:
-    """What returns the values of all fields, and the doubtful fields by the types of the values."""
-    return attrgetter(*(field.name for field in fields(cast("Any", kind)))), {}
-
-
-def _doubtful(kind: type, types: tuple[type, ...]) -> _Doubtful:
-    return tuple(
-        (place, name, wanted, default)
-        for (place, (name, wanted, default)), type_ in zip(enumerate(_field_kinds(kind)), types, strict=True)
-        if wanted is not None and not wanted.fits_all_of(type_)
-    )
-
-
-@cache
-def _field_kinds(kind: type) -> tuple[tuple[str, _Kind | None, Any], ...]:
-    """Name, type and default value of each field; every value fits the type None."""
+def _field_kinds(kind: type) -> tuple[tuple[str, _Kind, Any], ...]:
+    """Name, type and default value of each field, without those that take any value."""
     hints = hints_of(kind)
-    return tuple((field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind)))
+    kinds = [(field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind))]
+    return tuple((name, wanted, default) for name, wanted, default in kinds if wanted is not None)
 
 
 def _shown(value: object) -> str:
@@ -211,35 +180,36 @@ def _kind(hint: Any) -> _Kind | None:
     if origin is not None:
         return _container(origin, parts)
     if hint is None or hint is type(None):
-        return _Kind(lambda value: value is None, "None", frozenset({type(None)}))
+        return _Kind(lambda value: value is None, "None", {type(None)})
     if hint is float:
         return _Kind(
             lambda value: isinstance(value, int | float) and not isinstance(value, bool),
             "a number",
-            frozenset({int, float}),
+            {int, float},
         )
     if hint is int:
-        return _Kind(
-            lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number", frozenset({int})
-        )
+        return _Kind(lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number", {int})
     if not isinstance(hint, type) or hint in (Any, object):
         return None
     if getattr(hint, "_is_protocol", False):
         return _protocol(hint)
     named = {"str": "a string", "bool": "True or False"}.get(hint.__name__, f"a {hint.__name__}")
-    return _Kind(lambda value: isinstance(value, hint), named, frozenset({hint}))
+    return _Kind(lambda value: isinstance(value, hint), named, {hint})
 
 
 def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
     restricted = [kind for kind in kinds if kind is not None]
     if len(restricted) < len(kinds):
         return None
-    return _Kind(
-        lambda value: any(kind.fits(value) for kind in restricted),
-        " or ".join(kind.name for kind in restricted),
-        frozenset[type]().union(*(kind.types for kind in restricted)),
-        lambda given: any(kind.fits_type(given) for kind in restricted),
-    )
+    types = set[type]().union(*(kind.types for kind in restricted))
+
+    def fits(value: Any) -> bool:
+        fitting = next((kind for kind in restricted if kind.fits(value)), None)
+        if fitting is not None:
+            types.update(fitting.types)
+        return fitting is not None
+
+    return _Kind(fits, " or ".join(kind.name for kind in restricted), types)
 
 
 def is_nameable(path: str | Path) -> bool:
@@ -309,19 +279,16 @@ def _protocol(hint: type) -> _Kind:
         if not name.startswith("_") or name == "__array__"
     ]
 
-    @lru_cache(_KNOWN_TYPES)
-    def fits_type(kind: type) -> bool:
-        candidate = cast("Any", kind)
-        return not issubclass(candidate, type) and all(hasattr(candidate, name) for name in members)
+    types = set[type]()
 
     def fits(value: Any) -> bool:
-        if fits_type(cast("Any", type(value))):
-            return True
-        return not isinstance(value, type) and all(_has(value, name) for name in members)
+        own = cast("Any", type(value))
+        if issubclass(own, type):
+            return False
+        lacking = [name for name in members if not hasattr(own, name)]
+        if not lacking:
+            types.add(own)
+        return all(hasattr(value, name) for name in lacking)
 
     name = f"an object with {', '.join(sorted(members))}" if len(members) < 9 else f"a {hint.__name__}"
-    return _Kind(fits, name, fits_type=fits_type)
-
-
-def _has(value: Any, name: str) -> bool:
-    return hasattr(cast("object", type(value)), name) or name in getattr(value, "__dict__", {}) or hasattr(value, name)
+    return _Kind(fits, name, types)
