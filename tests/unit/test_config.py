@@ -170,9 +170,14 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
         load({}, {}, tmp_path / "binary.yaml")
 
 
+@pytest.mark.spec("S2.3", "S5.5")
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("FOURFOLD_TOP_K", "0"), ("FOURFOLD_TOP_K", "101"), ("FOURFOLD_LINKS", "perhaps"), ("HYBRID_ALPHA", "1.1")],
+    [
+        *(("FOURFOLD_TOP_K", "0"), ("FOURFOLD_TOP_K", "101"), ("FOURFOLD_LINKS", "perhaps"), ("HYBRID_ALPHA", "1.1")),
+        *(("RETRIEVAL_TOP_K", "0"), ("RETRIEVAL_TOP_K", "101"), ("RECENCY_DECAY", "-0.01"), ("RECENCY_DECAY", "nan")),
+        *(("FOURFOLD_RECENCY_FLOOR", "1.1"), ("FOURFOLD_RECENCY_FLOOR", "-0.1"), ("FOURFOLD_RECENCY_STRENGTH", "2")),
+    ],
 )
 def test_a_wrong_variable_is_named(variable: str, text: str) -> None:
     with pytest.raises(InvalidSetting, match=variable):

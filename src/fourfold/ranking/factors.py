@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
+from fourfold.errors import InvalidQuery, InvalidWeights
 from fourfold.model import Source
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Contribution, Explanation, FusionName, Part, Recency, Result, TimeWindow
@@ -38,21 +38,6 @@ def recency_factor(recency: Recency | None, updated_at: datetime, now: datetime,
         return 1.0
     age = max(recency.floor, math.exp(-recency.decay * days))
     return 1 - recency.strength * (1 - age) if recency.strength < 1 else age
-
-
-def check_recency(recency: Recency) -> None:
-    if not (_is_number(recency.decay) and recency.decay >= 0):
-        raise InvalidSetting(
-            f"RECENCY_DECAY is {recency.decay!r}", "Set it to 0 (off) or a larger number, such as 0.01"
-        )
-    if not (_is_number(recency.floor) and 0 <= recency.floor <= 1):
-        raise InvalidSetting(f"the floor of recency is {recency.floor!r}", "Set it to a number from 0 to 1")
-    if not (_is_number(recency.strength) and 0 <= recency.strength <= 1):
-        raise InvalidSetting(f"the strength of recency is {recency.strength!r}", "Set it to a number from 0 to 1")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # ---------------------------------------------------------------- time windows: an item inside keeps its score

@@ -10,7 +10,7 @@ from typing import Final, Literal, cast, get_args
 from fourfold import limits
 from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
 from fourfold.frozen import value
-from fourfold.ranking.factors import DECAY, RECENCY_STRENGTHS, check_recency, checked_source_weights
+from fourfold.ranking.factors import DECAY, RECENCY_STRENGTHS, checked_source_weights
 from fourfold.ranking.questions import QueryType, asks_for_another, is_ordinary, route
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.retrieval import FusionName, Plan, Recency, Tuning
@@ -51,16 +51,6 @@ def complete_pair(weights: object, graph: float) -> dict[str, float]:
     return {**completed, "graph": graph}
 
 
-def configured_weights(setting: str, defaults: Mapping[str, float], changes: Mapping[str, float]) -> dict[str, float]:
-    """Fill up configured weights from `defaults`; raise InvalidSetting with the setting's name if they are invalid."""
-    merged = {**defaults, **changes}
-    try:
-        check_weights(merged)
-    except InvalidWeights as wrong:
-        raise InvalidSetting(f"{setting}: {wrong.message}", wrong.remedy) from wrong
-    return merged
-
-
 def _invalid(what: str) -> InvalidWeights:
     return InvalidWeights(what, f"Weights are numbers from 0 to 1 for any of {names_of_all()} that sum to 1")
 
@@ -94,8 +84,6 @@ LARGE_STORE_ITEMS: Final = 5000
 MANY_TAGS: Final = 3
 TAG_BOOST: Final = 1.5
 
-ALPHA_RANGE: Final = "Set alpha to a number from 0 (tags only) to 1 (vectors only)"
-
 
 def adaptive_alpha(items: int) -> float:
     """Return a larger alpha for a larger store: the more items share a tag, the weaker it is as evidence."""
@@ -113,10 +101,6 @@ def alpha_weights(alpha: float, matching_tags: int = 0) -> dict[str, float]:
         return {"semantic": float(alpha), "tags": 1.0 - alpha}
     tags = min(1.0, TAG_BOOST * (1 - alpha))
     return {"semantic": 1 - tags, "tags": tags}
-
-
-def is_alpha(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 # ---------------------------------------------------------------- presets
@@ -185,28 +169,20 @@ RELATIONAL_WEIGHTS: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.
 
 @dataclass(frozen=True, slots=True)
 class RoutingConfig:
-    """The section `query_routing` of the configuration; missing weights have their defaults."""
+    """The section `query_routing` of the configuration."""
 
     de: tuple[str, ...] = RELATIONAL_DE
     en: tuple[str, ...] = RELATIONAL_EN
-    relational_weights: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def __post_init__(self) -> None:
-        name = "query_routing.relational_weights"
-        weights = configured_weights(name, RELATIONAL_WEIGHTS, self.relational_weights)
-        object.__setattr__(self, "relational_weights", weights)
-
-
-_WIKI_WEIGHTS: Final = "RETRIEVAL_VECTOR_WEIGHT and RETRIEVAL_BM25_WEIGHT"
+    relational_weights: Mapping[str, float] = field(default_factory=lambda: RELATIONAL_WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """Settings of the presets. Missing weights are those of the preset; an invalid value raises InvalidSetting."""
+    """Settings of the presets, which `config` checks."""
 
     wiki_top_k: int = PRESETS["wiki"].top_k
-    wiki_weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    insights_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    wiki_weights: Mapping[str, float] = field(default_factory=lambda: PRESETS["wiki"].weights or {})
+    insights_weights: Mapping[str, float] = field(default_factory=lambda: PRESETS["insights"].weights or {})
     routing: RoutingConfig = field(default_factory=RoutingConfig)
     memories_alpha: float | None = None
     """Set by HYBRID_ALPHA; None: adaptive."""
@@ -216,30 +192,9 @@ class PlanSettings:
     tuned: Mapping[str, Tuning] = field(default_factory=dict[str, Tuning])
     """Tuned presets by name."""
 
-    def __post_init__(self) -> None:
-        self._complete("wiki_weights", _WIKI_WEIGHTS, "wiki")
-        self._complete("insights_weights", "hybrid_search_weights", "insights")
-        _check_top_k(self.wiki_top_k)
-        _check_alpha(self.memories_alpha)
-        check_recency(self.recency("auto"))
-
     def recency(self, fusion: FusionName) -> Recency:
         strength = self.memories_recency_strength
         return replace(self.memories_recency, strength=RECENCY_STRENGTHS[fusion] if strength is None else strength)
-
-    def _complete(self, name: str, setting: str, preset: str) -> None:
-        weights = configured_weights(setting, PRESETS[preset].weights or {}, getattr(self, name))
-        object.__setattr__(self, name, weights)
-
-
-def _check_top_k(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limits.TOP_K:
-        raise InvalidSetting(f"RETRIEVAL_TOP_K is {value!r}", f"Set it to a whole number from 1 to {limits.TOP_K}")
-
-
-def _check_alpha(value: float | None) -> None:
-    if value is not None and not is_alpha(value):
-        raise InvalidSetting(f"HYBRID_ALPHA is {value!r}", ALPHA_RANGE)
 
 
 # ---------------------------------------------------------------- tuned presets
@@ -507,11 +462,11 @@ def check_text(text: str) -> None:
         raise InvalidQuery(f"the query has {size} bytes", f"Shorten it to at most {limits.QUERY_BYTES} bytes")
 
 
-def _check_alpha_of(request: PlanRequest, alpha: float) -> None:
+def _check_alpha_of(request: PlanRequest, alpha: object) -> None:
     if request.preset != "memories":
         raise InvalidQuery(f"the preset {request.preset} does not use alpha", "Use it with --preset memories")
-    if not is_alpha(alpha):
-        raise InvalidQuery(f"alpha is {alpha!r}", ALPHA_RANGE)
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
+        raise InvalidQuery(f"alpha is {alpha!r}", "Set alpha to a number from 0 (tags only) to 1 (vectors only)")
 
 
 def _fusion(request: PlanRequest, preset: Preset, settings: PlanSettings) -> FusionName:

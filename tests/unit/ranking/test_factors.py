@@ -17,8 +17,8 @@ from search_rankings import named_lists, weights
 from fourfold import Explanation, Hit, Memory, NewItem
 from fourfold.engine.confidence import BOTH, LEAST, READ, VECTORS, WORDS, Evidence, Fit, confidence, without_unlikely
 from fourfold.engine.present import at_most_per_source, check_per_source, response_confidence
-from fourfold.errors import InvalidQuery, InvalidSetting
-from fourfold.ranking.factors import RECENCY_STRENGTHS, Bar, check_recency, explain, recency_factor, render_bars
+from fourfold.errors import InvalidQuery
+from fourfold.ranking.factors import RECENCY_STRENGTHS, Bar, explain, recency_factor, render_bars
 from fourfold.ranking.fusion import columns, rrf, with_factors
 from fourfold.retrieval import Contribution, Recency
 from fourfold.text.analysis import analyse_item
@@ -111,16 +111,6 @@ def test_recency_reorders_the_ranking_with_ties_by_id():
     ranked = columns([Hit(9, 1.0), Hit(2, 0.5), Hit(1, 0.5), Hit(4, 0.4)])
     assert with_factors(ranked, {9: 0.3, 4: 1.0}) == [Hit(1, 0.5), Hit(2, 0.5), Hit(4, 0.4), Hit(9, 0.3)]
     assert with_factors(columns([]), {}) == []
-
-
-@pytest.mark.spec("S5.5")
-@pytest.mark.parametrize(
-    "recency",
-    [Recency(-0.01), Recency(math.nan), Recency(0.01, 1.1), Recency(0.01, -0.1), Recency(0.01, 0.3, 2)],
-)
-def test_invalid_recency_settings_are_rejected(recency):
-    with pytest.raises(InvalidSetting):
-        check_recency(recency)
 
 
 # ---------------------------------------------------------------- confidence
