@@ -1,4 +1,4 @@
-"""Fill the table of docs/benchmarks.md: what the built-in reranker gains over `auto` on test collections.
+"""Fill the table of notes/quality-rerank.md: what the built-in reranker gains over `auto` on test collections.
 
     python benchmarks/rerank.py [--data FOLDER] [--questions N] [NAME ...]
 
@@ -35,7 +35,7 @@ from fourfold.rerank import LANGUAGES, MODEL_SHA256, Budget, Reranker, model_fil
 from fourfold.retrieval import Ranking
 from fourfold.text.language import detect
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "notes" / "quality-rerank.md"
 RESULTS = ROOT / "benchmarks" / "rerank.json"
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 DEPTHS = (5, 10, 20)
@@ -185,7 +185,7 @@ def figures(questions: Sequence[Asked]) -> dict[str, Any]:
 
 
 def write_page(results: Mapping[str, Any]) -> None:
-    """Put the table between the marks of docs/benchmarks.md."""
+    """Put the table between the marks of notes/quality-rerank.md."""
     text = PAGE.read_text("utf-8")
     pattern = r"(<!-- gain -->\n).*?(<!-- end -->)"
     text = re.sub(pattern, lambda found: f"{found[1]}{gain_table(results)}{found[2]}", text, flags=re.DOTALL)
