@@ -1,9 +1,10 @@
-"""Measure what stored relations add: questions for a relation, and how many first places random links cost.
+"""Measure what stored relations add: questions for a relation, and how many first places random links and notes cost.
 
     python benchmarks/relations.py [--data FOLDER] [--links N] [--misses] [NAME ...]
 
 Questions are those of relations.tsv about the demo, by the number of steps and by language. The random links connect
-nodes of the demo, and speakers of lihua-world (in FOLDER), by relations of the demo; all are added at once.
+nodes of the demo, and speakers of lihua-world (in FOLDER), by relations of the demo; all are added at once. The notes
+have the names of these speakers as titles and answer nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from statistics import mean
 
 from quality import DEMO, ROOT, collection
 
-from fourfold import Settings
+from fourfold import NewItem, Settings
 from fourfold.evaluation.bench import Bench, open_bench
 from fourfold.evaluation.collection import Collection
 from fourfold.memory import Memory
@@ -54,6 +55,8 @@ def main() -> None:
             if name == DEMO:
                 print_questions(bench.memory, misses=options.misses)
             print_links(bench, found, relations, options.links)
+            if name != DEMO:
+                print_notes(found)
 
 
 # ---------------------------------------------------------------- questions for relations
@@ -111,14 +114,32 @@ def print_links(bench: Bench, found: Collection, relations: Sequence[str], count
         print(f"{found.name}, {preset}: {len(known)} of {len(found.judgements)} first; lost {lost}, gained {gained}")
 
 
-def connectable(memory: Memory, found: Collection, choose: random.Random) -> list[str]:
-    """The titles of the items; without titles the speakers, each as the name of a random item with its words."""
-    if titles := sorted({item.title for item in found.items if item.title}):
-        return titles
+def print_notes(found: Collection) -> None:
+    with open_bench(found, Settings()) as bench:
+        bench.fill()
+        before = {preset: firsts(bench, found, preset) for preset in PRESETS}
+        for name in speakers(bench.memory):
+            text = f"{name} is a friend. {name} writes in the group chat and lives in the same city."
+            bench.memory.add(NewItem(text, title=name), wait=True)
+        for preset, known in before.items():
+            now = firsts(bench, found, preset)
+            print(f"{found.name}, {preset}, notes about speakers: {len(known)} first, then {len(now)}")
+
+
+def speakers(memory: Memory) -> dict[str, list[int]]:
+    """Who says something, with the items."""
     said: dict[str, list[int]] = {}
     for item in memory.list(limit=1000):
         for name in sorted(set(_SPEAKER.findall(item.text))):
             said.setdefault(_HUMP.sub(" ", name), []).append(item.id)
+    return said
+
+
+def connectable(memory: Memory, found: Collection, choose: random.Random) -> list[str]:
+    """The titles of the items; without titles the speakers, each as the name of a random item with its words."""
+    if titles := sorted({item.title for item in found.items if item.title}):
+        return titles
+    said = speakers(memory)
     for name, items in said.items():
         memory.add_node(name, aliases=[name.split()[0]], item=choose.choice(items))
     return list(said)

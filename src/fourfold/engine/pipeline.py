@@ -164,7 +164,7 @@ class Pipeline:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
         if fusion.weights["graph"] > 0:
-            fusion = with_answers(held_back(fusion, graph.linked), graph.answers)
+            fusion = with_answers(held_back(fusion, graph.linked, graph.evidence, coverage), graph.answers)
         both = all(name in lists for name in TEXTS)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         return Outcome(

@@ -305,17 +305,35 @@ def with_answers(fusion: Fusion, answers: Mapping[int, float]) -> Fusion:
     return fuse([*parts, Part(RELATION, weight, len(raw), raw, values)], fusion.weights)
 
 
-def held_back(fusion: Fusion, linked: Collection[int]) -> Fusion:
-    """Keep items that only links lead to below the best one by text, by reducing what links add to them."""
-    texts = [part for part in fusion.parts if part.source in TEXTS] if linked else []
+NAMED_COVERAGE: Final = 0.6
+"""What the query names may pass the best item by text if it covers this share of what that one covers of the query."""
+
+
+def held_back(
+    fusion: Fusion,
+    linked: Collection[int],
+    named: Collection[int] = (),
+    coverage: Mapping[int, float] = MappingProxyType({}),
+) -> Fusion:
+    """Keep items below the best one by text, by reducing what links add to them.
+
+    These are the items that only links lead to, and those that a name in the query belongs to, but which contain little
+    else of it: a note about Anna does not answer when Anna bought the tickets. `coverage`: the share of the query's
+    words that an item contains.
+    """
+    texts = [part for part in fusion.parts if part.source in TEXTS] if linked or named else []
     if not texts:
         return fusion
     ids, sums = bindings.sums(
         np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts])
     )
     best = int(ids[bindings.order(ids, sums)[0]])
-    above = [item for item in fusion.ids[: fusion.ids.index(best)] if item in linked]
-    if not above or best in linked:
+    if best in linked:
+        return fusion
+    least = NAMED_COVERAGE * coverage.get(best, 0.0)
+    held = {*linked, *(item for item in named if coverage.get(item, 0.0) < least)} - {best}
+    above = [item for item in fusion.ids[: fusion.ids.index(best)] if item in held]
+    if not above:
         return fusion
     scores, wanted = fusion.scores, np.array(above, np.int64)
     step = math.ulp(grid_for(scores[above[0]]))

@@ -142,6 +142,22 @@ def test_a_link_does_not_push_its_other_end_above_the_answer(memory: Memory, que
 
 
 @pytest.mark.spec("S4.3")
+def test_a_note_about_a_person_does_not_pass_what_answers_about_them(memory: Memory):
+    said = [
+        "the boiler leaks again", "who feeds the cat next week?", "my train was late by an hour", "I lost my umbrella",
+        "Hamlet is three hours long", "the lift is out of order", "we meet at the fountain", "the bus was wet",
+        "I have tickets for the play, and the play begins at seven",
+    ]  # fmt: skip
+    memory.add_many([NewItem(f"Anna Berg: {text}") for text in said], wait=True)
+    question = "What did Anna Berg say about the play?"
+    before = first(memory, question, "auto")
+    assert "tickets" in before.text
+    memory.add("Anna Berg is a friend and lives in the same city.", title="Anna Berg", wait=True)
+    assert first(memory, question, "auto") == before
+    assert first(memory, "Anna Berg", "auto").title == "Anna Berg"
+
+
+@pytest.mark.spec("S4.3")
 def test_routing_recognises_questions_for_relations_and_hardly_any_others(team: Memory):
     with QUESTIONS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))

@@ -28,7 +28,7 @@ from fourfold.ranking.connections import (
     unless_asked,
     walk_starts,
 )
-from fourfold.ranking.fusion import ANSWER_SHARE, RELATION, held_back, rrf, weighted, with_answers
+from fourfold.ranking.fusion import ANSWER_SHARE, NAMED_COVERAGE, RELATION, held_back, rrf, weighted, with_answers
 from fourfold.ranking.questions import ON_THE_WAY, OTHER_WAY, answering_nodes
 from fourfold.retrieval import Link, Relation
 
@@ -284,6 +284,20 @@ def test_links_lift_no_item_above_the_best_by_text(fuse):
     assert [id for id in found.ids if id != 1] == [id for id in plain.ids if id != 1]
     assert held_back(plain, set()) is plain
     assert held_back(plain, {1}) is plain
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize("fuse", [rrf, weighted])
+def test_what_is_named_passes_the_best_by_text_only_if_it_covers_much_of_the_query(fuse):
+    plain = fuse(LISTS, WEIGHTS)
+    first = plain.ids[0]
+    assert first != 1
+    share = NAMED_COVERAGE * 0.9
+    assert held_back(plain, (), {first: 1.0}, {1: 0.9, first: share}) is plain
+    assert held_back(plain, (), {first: 1.0}) is plain, "nothing is known of the words"
+    found = held_back(plain, (), dict.fromkeys(plain.ids, 1.0), {1: 0.9, first: share / 2})
+    assert found.ids[0] == 1
+    assert exact(found)
 
 
 @pytest.mark.spec("S4.3")
