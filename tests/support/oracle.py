@@ -36,7 +36,7 @@ from fourfold.storage.sql.reading import nearest_part
 from fourfold.storage.sql.rows import text_identity
 from fourfold.storage.values import NeighborQuery, Record, Size, TagUse, ambiguous, no_node
 from fourfold.text.analysis import analyse_item, code_share
-from fourfold.text.bm25 import saturation
+from fourfold.text.bm25 import K1, norm
 from fourfold.text.compounds import SortedLexicon
 from fourfold.text.entities import NameFinder, links, normal_name, own_names, split_label, with_label
 from fourfold.text.fold import fold
@@ -459,6 +459,12 @@ class Words(_Facet):
             code=query.code,
             foreign=query.foreign,
         )
+
+
+def saturation(tf: float, length: float, average_length: float) -> float:
+    """Factor on the idf of a term that occurs `tf` times in a document of this length."""
+    base, slope = norm(average_length)
+    return tf * (K1 + 1) / (tf + (base + slope * length)) if tf > 0 else 0.0
 
 
 def _value(word: Word, terms: Counter[str], average: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -14,26 +13,9 @@ from fourfold.native.texts import Found, Full, TermTable
 from fourfold.text.analysis import TERM_LENGTH, analyse_item, runs, token_terms
 from fourfold.text.language import stems, stop_words
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _CACHED_LANGUAGES = 8
 _BATCH_CHARACTERS = 1 << 20
 """Maximum size of the texts passed to C in one call."""
-
-
-class Terms(NamedTuple):
-    """Terms of one item: the hash of each in order, and the terms themselves with a space after each."""
-
-    hashes: NDArray[np.uint32]
-    letters: str
-
-
-def analyse_items(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Terms]:
-    """Yield the terms of each (title, text); all are in one language."""
-    for columns in analyse_together(texts, language):
-        bounds = pairwise([0, *columns.hash_ends.tolist()])
-        yield from (Terms(columns.hashes[a:b], own) for (a, b), own in zip(bounds, split_letters(columns), strict=True))
 
 
 def analyse_together(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Found]:

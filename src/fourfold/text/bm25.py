@@ -24,14 +24,6 @@ def idfs(dfs: Iterable[float], documents: float) -> list[float]:
     return [math.log(1 + (documents - df + 0.5) / (df + 0.5)) for df in dfs]
 
 
-def saturation(tf: float, length: float, average_length: float) -> float:
-    """Factor on the idf of a term that occurs `tf` times in a document of this length."""
-    if tf <= 0:
-        return 0.0
-    base, slope = norm(average_length)
-    return tf * (K1 + 1) / (tf + (base + slope * length))
-
-
 def norm(average_length: float) -> tuple[float, float]:
     """What is added to the occurrences of a term in a text, and how much more for each term of the text.
 

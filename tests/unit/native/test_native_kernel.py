@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import saturation
 
 from fourfold.native import bindings
 from fourfold.native.bindings import Stamps
@@ -33,7 +34,7 @@ def ints(values: list[int]) -> np.ndarray:
 def by_hand(text: list[int], words: list[list[tuple[int, float]]], idfs: list[float], weight: float, average: float):
     score = covered = 0.0
     for variants, idf in zip(words, idfs, strict=True):
-        best = max(worth * bm25.saturation(text.count(hashed), len(text), average) for hashed, worth in variants)
+        best = max(worth * saturation(text.count(hashed), len(text), average) for hashed, worth in variants)
         score += best
         covered += idf if best > 0 else 0.0
     return score, covered / weight

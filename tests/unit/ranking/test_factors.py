@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import saturation
 from search_rankings import named_lists, weights
 
 from fourfold import Explanation, Hit, Memory, NewItem
@@ -22,7 +23,7 @@ from fourfold.ranking.factors import RECENCY_STRENGTHS, Bar, explain, recency_fa
 from fourfold.ranking.fusion import columns, rrf, with_factors
 from fourfold.retrieval import Contribution, Recency
 from fourfold.text.analysis import analyse_item
-from fourfold.text.bm25 import idf, saturation
+from fourfold.text.bm25 import idf
 
 # ---------------------------------------------------------------- BM25
 

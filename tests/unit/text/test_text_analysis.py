@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from itertools import accumulate
 from zlib import crc32
 
 import numpy as np
@@ -24,7 +25,7 @@ from fourfold.text.analysis import (
     runs,
     tokens,
 )
-from fourfold.text.batch import analyse_items
+from fourfold.text.batch import analyse_together, split_letters
 from fourfold.text.fold import clean, fold, words
 
 # ---------------------------------------------------------------- analysis of texts and queries into index terms
@@ -262,10 +263,14 @@ def one_by_one(texts, language):
 
 
 def together(texts, language):
-    found = list(analyse_items(texts, language))
-    for terms in found:
-        assert terms.hashes.tolist() == [crc32(term.encode()) for term in terms.letters.split()]
-    return [terms.letters.split() for terms in found]
+    found: list[list[str]] = []
+    for columns in analyse_together(texts, language):
+        terms = [letters.split() for letters in split_letters(columns)]
+        assert columns.hash_ends.tolist() == [*accumulate(map(len, terms))]
+        assert columns.hashes.tolist() == [crc32(term.encode()) for each in terms for term in each]
+        assert columns.hashes.dtype == np.uint32
+        found += terms
+    return found
 
 
 @given(st.lists(st.tuples(BATCH_TEXT, BATCH_TEXT), max_size=5), BATCH_LANGUAGES)
@@ -343,8 +348,7 @@ def test_large_inputs_are_split_into_batches(monkeypatch):
     monkeypatch.setattr(batch, "_BATCH_CHARACTERS", 30)
     texts = [(f"title {number}", "some words of a text " * (number % 3)) for number in range(20)]
     assert together(texts, "en") == one_by_one(texts, "en")
-    assert list(analyse_items([], "en")) == []
-    assert np.concatenate([terms.hashes for terms in analyse_items(texts, "en")]).dtype == np.uint32
+    assert together([], "en") == []
 
 
 # ---------------------------------------------------------------- code and prose

