@@ -38,7 +38,7 @@ _tuning = Tuning()
 def use_small_limits(exact_rows: int = 200) -> None:
     """Lets stores of this process use FAISS from `exact_rows` vectors on, and native code under filters."""
     global _tuning
-    _tuning = Tuning(exact_rows=exact_rows, block_rows=50, scan_rows=20)
+    _tuning = Tuning(exact_rows=exact_rows, scan_rows=20)
 
 
 def opened(folder: Path, namespace: str = "default") -> Memory:

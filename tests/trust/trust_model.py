@@ -103,7 +103,7 @@ PROFILES: Mapping[str, Patches] = {
     "cut": {
         **_SMALL,
         "fourfold.engine.pipeline.CANDIDATES": 4,
-        "trust_model.TUNING": _small(20, rebuild_at_changes=30, rough_factor=0, dead_share=0.9),
+        "trust_model.TUNING": _small(20, rebuild_at_changes=30, coded_factor=0, dead_share=0.9),
     },
     "faiss": {
         **_SMALL,

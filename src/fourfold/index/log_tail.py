@@ -31,10 +31,8 @@ class IndexTuning:
     exact_rows: int = 20_000
     """Up to this many vectors one matrix product is as fast as FAISS, and exact."""
     min_faiss_lists: int = 64
-    block_rows: int = 64
-    """Adjacent vectors that are multiplied in place: copying more of them costs more than the products."""
-    rough_factor: int = 4
-    """Above this many candidates for each wanted hit, cosines are computed in single precision first."""
+    coded_factor: int = 4
+    """Above this many candidates for each wanted hit, codes rule out most of them."""
     coded_after_scans: int = 3
     """Scans of all vectors after which their codes are made, which rule out most rows of later scans."""
     thread_rows: int = 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 #
 # Rows with their unit vectors, mapped from a file or in memory, and verified as they are read.
 
-_MAX_GAP_ROWS, _ROWS_PER_MEMBER = 4, 2
-"""A range of rows is read whole if its gaps are short, or if at least one in this many is wanted."""
-_VERIFIED_BLOCKS = 64
-
 
 @dataclass(frozen=True)
 class Vectors(Rows):
@@ -49,9 +45,6 @@ class Vectors(Rows):
     matrix: Matrix
     sums: Sums | None = None
     """Checksums of the rows, if the matrix is mapped."""
-    verified: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]], compare=False)
-    """Ranges of rows that were verified."""
-    block_rows: int = DEFAULT.block_rows
     coded: RowCodes | None = None
     """For published rows without FAISS: their codes, shared by all states with the same rows."""
 
@@ -97,48 +90,9 @@ class Vectors(Rows):
             raise Damaged("vectors have a wrong checksum")
         return vectors
 
-    def near(self, rows: Ints, query: Matrix) -> Matrix:
-        """Cosines in single precision: the last digit depends on the order of the summation.
-
-        Computed row by row. A matrix product takes nearly twice the processor time, because BLAS shares it among
-        threads that mostly wait for each other.
-        """
-        start = _block_start(rows)
-        scattered, block = rows[:start], rows[start:]
-        if len(block) < self.block_rows:
-            return np.vecdot(self.rows(rows), query)
-        first, end = int(block[0]), int(block[-1]) + 1
-        products = np.vecdot(self.matrix[first:end], query)[block - first]
-        self._verify(first, end)
-        return np.concatenate([np.vecdot(self.rows(scattered), query), products])
-
     def codes(self) -> Codes | None:
         """Codes of all rows, if they are worth it."""
-        return None if self.coded is None else self.coded.codes(self.matrix, lambda: self._verify(0, len(self)))
-
-    def _verify(self, first: int, end: int) -> None:
-        """Raises Damaged if rows have wrong checksums, which are computed when the rows are first read in place."""
-        if self.sums is None or any(begin <= first and end <= until for begin, until in self.verified):
-            return
-        if not np.array_equal(sums(self.matrix[first:end]), self.sums[first:end]):
-            raise Damaged("vectors have a wrong checksum")
-        if len(self.verified) >= _VERIFIED_BLOCKS:
-            self.verified.clear()
-        self.verified.append((first, end))
-
-
-def _block_start(rows: Ints) -> int:
-    """The position from which the rows ascend and are dense enough for their whole range to be read in place."""
-    steps = np.diff(rows)
-    start = _after_last(steps < 1)
-    if len(rows) > start and rows[-1] - rows[start] < _ROWS_PER_MEMBER * (len(rows) - start):
-        return start
-    return _after_last((steps < 1) | (steps > _MAX_GAP_ROWS))
-
-
-def _after_last(breaks: Flags) -> int:
-    places = np.flatnonzero(breaks)
-    return int(places[-1]) + 1 if len(places) else 0
+        return None if self.coded is None else self.coded.codes(self.matrix, self.sums)
 
 
 def sums(matrix: Matrix) -> Sums:
@@ -156,13 +110,14 @@ class RowCodes:
         self._scans_left = after_scans
         self._codes: Codes | None = None
 
-    def codes(self, matrix: Matrix, verify: Callable[[], None]) -> Codes | None:
-        """None for the first scans. `verify` raises an error if the matrix was modified since it was opened."""
+    def codes(self, matrix: Matrix, own_sums: Sums | None) -> Codes | None:
+        """None for the first scans. Raises Damaged if the matrix was modified since it was opened."""
         if self._codes is None and matrix.shape[1] <= MAX_DIMENSION:
             self._scans_left -= 1
             if self._scans_left < 0:
                 made = _encoded(matrix)
-                verify()  # after the matrix was read
+                if own_sums is not None and not np.array_equal(sums(matrix), own_sums):  # after the matrix was read
+                    raise Damaged("vectors have a wrong checksum")
                 self._codes = made
         return self._codes
 
@@ -175,8 +130,6 @@ def _encoded(matrix: Matrix) -> Codes | None:
         return None
 
 
-_MAX_ROUGH_ERROR = 1e-5
-"""Single precision and rounding together are wrong by less than this."""
 _DENSE_SHARE = 0.05
 """A filter that passes a smaller share needs every FAISS list: with a fixed number of lists recall falls to 0.67."""
 _MORE_ROWS = 4
@@ -237,10 +190,9 @@ class VectorSegment:
 
 def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning) -> VectorSegment:
     lock = ReadLock(folder)
-    vectors = columns(folder, manifest, dimension, tuning)
+    vectors = columns(folder, manifest, dimension)
     if "faiss" not in manifest.parts:
         segment_files.verify(folder / "vectors", manifest.parts["vectors"])
-        vectors.verified.append((0, len(vectors)))
         vectors = replace(vectors, coded=RowCodes(tuning.coded_after_scans))
         return VectorSegment(vectors, manifest.seq, manifest, lock=lock)
     content = segment_files.read(folder / "faiss", manifest.parts["faiss"])
@@ -248,7 +200,7 @@ def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTunin
     return VectorSegment(vectors, manifest.seq, manifest, index, lock)
 
 
-def columns(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning = DEFAULT) -> Vectors:
+def columns(folder: Path, manifest: Manifest, dimension: int) -> Vectors:
     """The columns of a generation: vectors are mapped, and verified row by row as they are read; others in memory."""
     segment_files.require(manifest, "ids", "dead", "vectors", "sums")
     if not manifest.rows:
@@ -257,7 +209,7 @@ def columns(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTunin
     dead = _column(folder, manifest, "dead", np.bool_)
     sums = _column(folder, manifest, "sums", np.uint32)
     matrix = np.memmap(folder / "vectors", np.float32, "r", shape=(manifest.rows, dimension))
-    return Vectors(ids, dead, np.asarray(matrix), sums, block_rows=tuning.block_rows)
+    return Vectors(ids, dead, np.asarray(matrix), sums)
 
 
 def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
@@ -377,14 +329,9 @@ def _nearest_rows(state: VectorState, scorer: VectorScorer, count: int, allowed:
     """A search for the items of the `count` nearest rows of the allowed items; one may occur several times."""
     published, tail = state.published, state.tail
     rows, tail_rows = _candidates(state, scorer.query, count, allowed), tail.permitted(allowed)
-    most = state.tuning.rough_factor * count
-    codes = published.codes() if len(rows) > most else None
-    if codes is not None:
-        every = len(rows) == len(published)
-        return Nearest(scorer.kernel, codes, None if every else rows, tail_rows, count)
-    if len(rows) + len(tail_rows) > most:
-        rows, tail_rows = _rough_selection([(published, rows), (tail, tail_rows)], scorer.query, count)
-    return Nearest(scorer.kernel, None, rows, tail_rows, count)
+    codes = published.codes() if len(rows) > state.tuning.coded_factor * count else None
+    every = codes is not None and len(rows) == len(published)
+    return Nearest(scorer.kernel, codes, None if every else rows, tail_rows, count)
 
 
 def _found(job: Nearest) -> Hits:
@@ -412,20 +359,6 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
         return Hits(*scores_of_parts[0])
     ids, cosines = zip((NONE, np.empty(0)), *scores_of_parts, strict=True)
     return Hits(np.concatenate(ids), np.concatenate(cosines))
-
-
-def _rough_selection(parts: Sequence[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[Ints]:
-    """The rows of each part that cosines in single precision do not rule out."""
-    near = [vectors.near(rows, query) for vectors, rows in parts]
-    floor = _floor(np.concatenate(near), limit)
-    return [rows[cosines >= floor] for (_, rows), cosines in zip(parts, near, strict=True)]
-
-
-def _floor(near: Matrix, limit: int) -> float:
-    """The least rough cosine of an item that can be among the best `limit`."""
-    if len(near) <= limit:
-        return -np.inf
-    return float(-np.partition(-near, limit - 1)[limit - 1]) - _MAX_ROUGH_ERROR
 
 
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:

@@ -21,7 +21,7 @@ from fourfold.storage.sqlite.database import DEFAULT
 from fourfold.storage.sqlite.store import SqliteStore
 
 TUNING = replace(
-    DEFAULT, columns_after_searches=1, columns_pause=0.0, coded_after_scans=1, rough_factor=1, scan_rows=120
+    DEFAULT, columns_after_searches=1, columns_pause=0.0, coded_after_scans=1, coded_factor=1, scan_rows=120
 )
 STARTS, ENDINGS = ("brak", "tyr", "chain", "pedal", "saddl", "lamp"), ("e", "es", "ing", "or")
 WORDS = [start + end for start in STARTS for end in ENDINGS]
