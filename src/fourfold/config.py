@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeGuard, cast
+from typing import Any, Final, Literal, NamedTuple, TypeGuard, cast
 
 from fourfold import addresses, bounded, limits, owner_only
 from fourfold.arguments import is_nameable
@@ -72,7 +72,12 @@ def number(wanted: str, low: float, high: float = math.inf) -> Kind:
 
 
 def one_of(*names: str) -> Kind:
-    return Kind(f"one of {', '.join(names)}", str, lambda value: isinstance(value, str) and value in names)
+    """YAML reads `off` as false."""
+
+    def accepts(value: object) -> bool:
+        return value in names if isinstance(value, str) else value is False and "off" in names
+
+    return Kind(f"one of {', '.join(names)}", str, accepts, lambda value: value or "off")
 
 
 def of_option(option: SearchOption) -> Kind:
@@ -273,6 +278,8 @@ class Settings:
     links: bool = True
     """Whether titles, links and mentions become nodes and edges of the graph."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
+    capture: Literal["propose", "auto", "off"] = "propose"
+    """What a hook does with what a session may have left to remember: proposes it, stores it, or nothing."""
     hook_seconds: float = 5.0
     """The deadline of a hook of an agent, for everything that it does."""
     hook_min_confidence: float = 0.2
@@ -313,6 +320,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(rerank_languages=WORDS),
     **_own(time_zone=ZONE, secrets=one_of("mask", "refuse", "allow")),
     **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
+    **_own(capture=one_of("propose", "auto", "off")),
     **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),
     **INHERITED,
 }

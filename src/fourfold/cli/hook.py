@@ -1,4 +1,4 @@
-"""hook: answers an event of Claude Code or Codex with memories, and stores what a prompt asks to remember.
+"""hook: answers an event of Claude Code or Codex with memories, stores what a prompt asks to remember, and proposes.
 
 A hook must never stop an agent. It exits with 0 whatever happens, writes one JSON object, and has a deadline for
 everything, from reading stdin to closing the store. At the deadline it sends what it has so far.
@@ -13,6 +13,7 @@ import re
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -26,10 +27,14 @@ from fourfold import bounded, owner_only
 from fourfold.cli.commands import argument, load_config, open_memory
 from fourfold.config import Settings, default_store
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
+from fourfold.limits import PAGE_SIZE
 from fourfold.model import Filters, Item, NewItem
+from fourfold.text.remember import requests
 from fourfold.text.secrets import masked, masks_in
 
 if TYPE_CHECKING:
+    from fourfold.ingest.capture import Candidate
+    from fourfold.ingest.transcripts import Session, Turn
     from fourfold.memory import Memory
 
 # ---------------------------------------------------------------- the command
@@ -87,6 +92,8 @@ def _work(answer: Answer, settings: Settings) -> None:
         _recall(event, answer, settings)
     if waiting:
         _store(waiting, answer, refused)
+    if event.name in ("stop", "pre-compact") and event.transcript and settings.capture != "off":
+        _propose(event, answer, settings)
 
 
 def _recall(event: Event, answer: Answer, settings: Settings) -> None:
@@ -112,12 +119,12 @@ def _not_remembered(error: InvalidItem) -> str:
 
 def _store(waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[str]) -> None:
     """Moves kept texts into the store; an item without a vector gets it from a background process."""
-    ids: list[int] = []
+    items: list[Item] = []
     try:
         with open_memory(create=True) as memory:
             for path, item in waiting:
                 try:
-                    ids.append(_add(memory, item))
+                    items.append(_add(memory, item))
                 except InvalidItem as error:  # dropped: it would be refused again, and block those after it
                     refused.append(_not_remembered(error))
                 path.unlink(missing_ok=True)
@@ -125,18 +132,90 @@ def _store(waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[s
     except FourfoldError as error:
         answer.messages[:] = [*refused, f"{_LATER}: {error}"]
         return
-    stored = [f"remembered as {'item' if len(ids) == 1 else 'items'} {', '.join(map(str, ids))}"] if ids else []
+    stored = [f"remembered as {_named(items)}"] if items else []
     answer.messages[:] = [*stored, *refused]
 
 
-def _add(memory: Memory, item: Captured) -> int:
+def _propose(event: Event, answer: Answer, settings: Settings) -> None:
+    """Queues what the session may have left to remember. A stop after an answer that adds nothing opens no store."""
+    from fourfold.ingest.capture import candidates_of
+
+    session = recorded(event)
+    if session is None:
+        return
+    turns = [*session.turns(None, Counter())]
+    candidates, retracted, latest = candidates_of(turns)
+    if event.name == "stop" and latest < last_prompt(turns):
+        return
+    items, taken_back = proposed(event, candidates, settings), {each.text for each in retracted}
+    if not items and not taken_back:
+        return
+    with suppress(StoreNotFound), open_memory(create=bool(items)) as memory:
+        own = [each for each in memory.proposals(limit=PAGE_SIZE) if each.session == session.id] if taken_back else []
+        memory.drop_proposals([each.id for each in own if each.said in taken_back])
+        proposals = memory.propose(items, session.id, speaker="user")
+        if proposals and settings.capture == "auto":
+            stored = memory.accept_proposals([each.id for each in proposals], source="agent")
+            _start_worker(memory)
+            answer.messages.append(f"stored as {_named(stored)}, because capture is auto")
+        elif proposals:
+            count = f"{len(proposals)} proposal{'s' if len(proposals) > 1 else ''}"
+            answer.messages.append(f"{count} of what to remember: `fourfold proposals list` shows what waits")
+
+
+def recorded(event: Event) -> Session | None:
+    """The session that the agent records in the file that it names."""
+    from fourfold.ingest.transcripts import sessions_of
+
+    file = Path(event.transcript)
+    tool = "codex" if file.name.startswith("rollout-") else "claude-code"
+    return next(sessions_of(tool, file), None) if file.is_file() else None
+
+
+def last_prompt(turns: Sequence[Turn]) -> int:
+    """The number of the turn with which the last exchange begins."""
+    from fourfold.ingest.transcripts import USER
+
+    number = len(turns) - 1
+    while number > 0 and not (turns[number].speaker == USER and turns[number - 1].speaker != USER):
+        number -= 1
+    return number
+
+
+def proposed(event: Event, candidates: Sequence[Candidate], settings: Settings) -> list[NewItem]:
+    """What is worth proposing. What has a secret is left out if the setting `secrets` is refuse."""
+    from fourfold.embed.builtin import built_in_model
+    from fourfold.engine.secret_policy import SecretPolicy
+    from fourfold.ingest.capture import judged
+
+    policy, items = SecretPolicy(settings.secrets), list[NewItem]()
+    embed = None if settings.embedder == "none" else built_in_model().embed
+    for each, confidence in judged(candidates, embed):
+        with suppress(InvalidItem):
+            items.append(
+                NewItem(
+                    policy.text(each.text),
+                    kind=each.kind,
+                    tags=(project_tag(event.project),) if event.project else (),
+                    metadata={"turn": each.turn, "confidence": confidence},
+                    created_at=each.at,
+                )
+            )
+    return items
+
+
+def _named(items: Sequence[Item]) -> str:
+    return f"{'item' if len(items) == 1 else 'items'} {', '.join(str(item.id) for item in items)}"
+
+
+def _add(memory: Memory, item: Captured) -> Item:
     new = NewItem(
         item.text,
         tags=(project_tag(item.project),) if item.project else (),
         metadata={"session": item.session} if item.session else {},
         created_at=datetime.fromisoformat(item.created_at),
     )
-    return memory.add(new).id
+    return memory.add(new)
 
 
 def _start_worker(memory: Any) -> None:
@@ -176,6 +255,8 @@ class Event:
     folder: str = ""
     source: str = ""
     prompt: str = ""
+    transcript: str = ""
+    """The file in which the agent records the session."""
 
     @property
     def project(self) -> str:
@@ -208,7 +289,13 @@ def read_event(name: str, stream: IO[bytes]) -> Event:
     return Event(name, **fields)
 
 
-_FIELDS: Final = {"session": "session_id", "folder": "cwd", "source": "source", "prompt": "prompt"}
+_FIELDS: Final = {
+    "session": "session_id",
+    "folder": "cwd",
+    "source": "source",
+    "prompt": "prompt",
+    "transcript": "transcript_path",
+}
 
 
 def _text(value: object) -> str:
@@ -237,55 +324,10 @@ class Answer:
         return json.dumps(form, ensure_ascii=True)
 
 
-# ---------------------------------------------------------------- what a prompt asks to remember
+# ---------------------------------------------------------------- what a prompt asks to remember, until it is stored
 
-# Only explicit requests count ("remember that ...", "merk dir: ..."). A sentence such as "note that the API changed"
-# belongs to the task at hand. Quoted lines and code blocks are never searched: they are not the user's own words.
-
-REQUESTS: Final = 5
-"""Maximum number of requests taken from one prompt."""
-TEXT_CHARACTERS: Final = 2000
-"""Maximum length of a captured text; longer ones are cut."""
-SEARCHED_CHARACTERS: Final = 20_000
-"""Number of characters at the beginning of a prompt in which requests are looked for."""
 PENDING: Final = 1000
 """Maximum number of files with captured texts; beyond it, new ones are not kept."""
-
-_ENGLISH: Final = (
-    r"(?:remember|don['’]?t\s+forget|do\s+not\s+forget|make\s+a\s+note|(?:save|store|add)(?:\s+(?:this|it|that))?"
-    r"\s+(?:to|in)\s+(?:your\s+|the\s+)?memory)"
-)
-_GERMAN: Final = r"(?:merke?\s+dir|vergiss\s+nicht|denke?\s+daran|notiere?(?:\s+dir)?)"
-_SENTENCE: Final = rf"(?:{_ENGLISH}(?:\s+this)?,?\s+that|{_GERMAN}(?:\s+bitte)?,?\s+dass)\s+"
-_COLON: Final = (
-    rf"(?:{_ENGLISH}(?:\s+(?:this|the\s+following))?|{_GERMAN}(?:\s+bitte)?(?:\s+(?:folgendes|das))?)\s*:\s*"
-)
-_REQUEST: Final = re.compile(
-    rf"(?:^|(?<=[.!?])[ \t])[ \t]*(?:please,?\s+|bitte\s+|and\s+|also,?\s+)?"
-    rf"(?:(?P<colon>{_COLON})|(?P<sentence>{_SENTENCE}))",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SENTENCE_END: Final = re.compile(r"[.!?](?=\s+[A-ZÄÖÜ0-9\"'(]|\s*\n|\s*$)|\n|$")
-_PARAGRAPH_END: Final = re.compile(r"\n[ \t]*\n|$")
-_FENCED: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_QUOTED: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-
-
-def requests(prompt: str) -> list[str]:
-    """The texts that a prompt asks to remember, in order."""
-    own = _QUOTED.sub("", _FENCED.sub("", prompt[:SEARCHED_CHARACTERS]))
-    texts: dict[str, None] = {}
-    position = 0
-    while len(texts) < REQUESTS and (match := _REQUEST.search(own, position)):
-        ends = (_PARAGRAPH_END if match["colon"] else _SENTENCE_END).search(own, match.end())
-        position = max(match.end(), ends.end() if ends else len(own))
-        text = own[match.end() : position].strip()
-        if len(text.split()) > 1 and not text.endswith("?"):
-            texts[text[0].upper() + text[1:TEXT_CHARACTERS].rstrip()] = None
-    return list(texts)
-
-
-# ---------------------------------------------------------------- kept until the store has them
 
 
 @dataclass(frozen=True, slots=True)

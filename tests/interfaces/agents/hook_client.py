@@ -77,16 +77,22 @@ class Agent:
 
     def send_bytes(self, event: str, content: bytes, *options: str) -> dict[str, Any]:
         """Runs the hook, which must exit with 0 and write exactly one valid answer."""
+        printed = self.run("hook", event, *options, content=content)
+        answer = json.loads(printed)
+        assert printed.isascii()
+        assert printed.count("\n") == 1
+        jsonschema.validate(answer, ANSWERS.get(event, _closed(COMMON)))
+        return answer
+
+    def run(self, *arguments: str, content: bytes = b"") -> str:
+        """What a command prints, which must exit with 0."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("FOURFOLD_")}
         own |= {"FOURFOLD_STORE": str(self.home / "store"), "FOURFOLD_EMBEDDER": "none", "FOURFOLD_HOOK_SECONDS": "120"}
         own |= {"XDG_STATE_HOME": str(self.home / "state"), "XDG_CONFIG_HOME": str(self.home), **self.environment}
-        command = [sys.executable, "-m", "fourfold", "hook", event, *options]
+        command = [sys.executable, "-m", "fourfold", *arguments]
         done = subprocess.run(command, input=content, env=own, capture_output=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr.decode()
-        answer = json.loads(done.stdout.decode("ascii"))
-        assert done.stdout.count(b"\n") == 1
-        jsonschema.validate(answer, ANSWERS.get(event, _closed(COMMON)))
-        return answer
+        return done.stdout.decode("utf-8")
 
 
 def context(answer: dict[str, Any]) -> str:

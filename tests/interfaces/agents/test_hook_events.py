@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from io import BytesIO
@@ -23,9 +24,10 @@ from fourfold.cli.hook import (
     is_question,
     queries,
     read_event,
-    requests,
 )
 from fourfold.errors import InvalidItem
+from fourfold.text import remember
+from fourfold.text.remember import requests
 
 pytestmark = pytest.mark.spec("C19")
 
@@ -292,6 +294,7 @@ ASKED = {
     "Merk dir bitte, dass der Drucker Otto heißt.": ["Der Drucker Otto heißt."],
     "Merke dir: Abgabe ist am 3. Mai": ["Abgabe ist am 3. Mai"],
     "Vergiss nicht, dass Maria dienstags fehlt": ["Maria dienstags fehlt"],
+    "Merk dir, dass wir vom 3. bis 17. Juli weg sind. Danke!": ["Wir vom 3. bis 17. Juli weg sind."],
     "Remember that A is one.\nRemember that B is two.": ["A is one.", "B is two."],
 }
 NOT_ASKED = [
@@ -314,8 +317,8 @@ def test_other_sentences_are_not_requests(prompt: str) -> None:
 
 def test_the_number_and_length_of_requests_are_limited() -> None:
     many = "\n".join(f"Remember that fact number {n} holds." for n in range(100))
-    assert len(requests(many)) == hook.REQUESTS
-    assert len(requests("Remember: " + "long words " * 1000)[0]) <= hook.TEXT_CHARACTERS
+    assert len(requests(many)) == remember.REQUESTS
+    assert len(requests("Remember: " + "long words " * 1000)[0]) <= remember.TEXT_CHARACTERS
 
 
 def test_kept_texts_belong_to_one_store_and_namespace(tmp_path: Path) -> None:
@@ -361,3 +364,120 @@ def test_texts_that_every_store_refuses_do_not_fill_the_disk(tmp_path: Path, mon
         pending.keep(item)
     with pytest.raises(OSError, match="2 texts that no store has taken"):
         pending.keep(item)
+
+
+# ---------------------------------------------------------------- proposals
+
+
+def transcript(agent: Agent, *said: str) -> Path:
+    """A session as Claude Code records it; turns of the assistant begin with <."""
+    file = agent.home / "projects" / "3f2ad0c1.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    lines: list[str] = []
+    for number, text in enumerate(said):
+        role = "assistant" if text.startswith("<") else "user"
+        at = f"2026-03-02T09:{number:02}:00Z"
+        message = {"role": role, "content": text.lstrip("<")}
+        lines.append(json.dumps({"type": role, "cwd": "/home/ann/shop", "timestamp": at, "message": message}) + "\n")
+    file.write_text("".join(lines), "utf-8")
+    return file
+
+
+def waiting(agent: Agent) -> list[str]:
+    with Memory.open(agent.home / "store", embedder="none", create=False) as memory:
+        return [each.text for each in memory.proposals()]
+
+
+CONFIDENCE = re.compile(r"0\.\d+")
+"""Differs slightly between kinds of processors."""
+RULE = "From now on deploy only from the release branch."
+
+
+def test_a_stop_proposes_what_the_session_left_and_stores_nothing(agent: Agent) -> None:
+    file = transcript(agent, "fix the deploy", "<Done.", RULE, "<I will.")
+    told = message(agent.send("stop", transcript_path=str(file)))
+    assert told == "Fourfold: 1 proposal of what to remember: `fourfold proposals list` shows what waits"
+    with Memory.open(agent.home / "store", embedder="none", create=False) as memory:
+        assert memory.count() == 0
+        (proposal,) = memory.proposals()
+    assert (proposal.text, proposal.kind, proposal.speaker) == (RULE, "preference", "user")
+    assert (proposal.session, proposal.tags, proposal.metadata["turn"]) == ("3f2ad0c1", ("project:shop",), 2)
+    assert proposal.created_at.isoformat() == "2026-03-02T09:02:00+00:00"
+    assert 0.55 <= proposal.metadata["confidence"] <= 1
+    for event in ("stop", "pre-compact"):
+        assert agent.send(event, transcript_path=str(file)) == {}
+    assert waiting(agent) == [RULE]
+
+
+def test_a_dropped_proposal_does_not_come_back_and_a_retracted_one_goes(agent: Agent) -> None:
+    said = [RULE, "<Ok.", "Let's go with Redis because it is fast.", "<Ok."]
+    agent.send("stop", transcript_path=str(transcript(agent, *said)))
+    assert len(waiting(agent)) == 2
+    with Memory.open(agent.home / "store", embedder="none") as memory:
+        memory.drop_proposals([each.id for each in memory.proposals() if each.text == RULE])
+    file = transcript(agent, *said, "No wait, scrap that, no Redis.", "<Reverted.")
+    assert agent.send("stop", transcript_path=str(file)) == {}
+    assert waiting(agent) == []
+
+
+def test_a_stop_after_an_answer_that_adds_nothing_opens_no_store(agent: Agent) -> None:
+    file = transcript(agent, RULE, "<Ok.", "run the tests", "<All pass.")
+    assert agent.send("stop", transcript_path=str(file)) == {}
+    assert not (agent.home / "store").exists()
+    assert "1 proposal" in message(agent.send("pre-compact", transcript_path=str(file)))
+
+
+def test_capture_may_be_automatic_or_off(tmp_path: Path) -> None:
+    for mode, told in (("off", {}), ("auto", "Fourfold: stored as item 1, because capture is auto")):
+        agent = Agent(tmp_path / mode, environment={"FOURFOLD_CAPTURE": mode})
+        agent.home.mkdir()
+        answer = agent.send("stop", transcript_path=str(transcript(agent, RULE, "<Ok.")))
+        assert answer == told if mode == "off" else message(answer) == told
+    with Memory.open(agent.home / "store", embedder="none", create=False) as memory:
+        (item,) = memory.list()
+        assert (item.text, item.source, memory.sources(item.id)[0].content) == (RULE, "agent", RULE)
+
+
+@pytest.mark.parametrize("mode", ["mask", "refuse"])
+def test_no_secret_is_proposed(tmp_path: Path, mode: str) -> None:
+    agent = Agent(tmp_path, environment={"FOURFOLD_SECRETS": mode})
+    secret = "From now on always use the token ghp_0123456789abcdefghijABCDEFGHIJ012345 here."
+    agent.send("stop", transcript_path=str(transcript(agent, f"{secret}\n{RULE}", "<Ok.")))
+    texts = waiting(agent)
+    assert RULE in texts
+    assert len(texts) == (2 if mode == "mask" else 1)
+    assert not any("ghp_0123" in text for text in texts)
+
+
+def test_what_a_prompt_asked_to_remember_is_not_proposed_again(agent: Agent) -> None:
+    asked = "Remember that the staging host is called blue-7."
+    agent.send("prompt", prompt=asked)
+    assert agent.send("stop", transcript_path=str(transcript(agent, asked, "<Ok."))) == {}
+    assert stored(agent) == ["The staging host is called blue-7."]
+    assert waiting(agent) == []
+
+
+def test_a_session_of_codex_is_proposed_from_too(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, "codex")
+    file = tmp_path / "rollout-2026-03-02T09-00-00-3f2ad0c1-6d53-4f0e-9c1a-0d4b8f5e7a21.jsonl"
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": RULE}]}
+    event = {"timestamp": "2026-03-02T09:00:00Z", "type": "response_item", "payload": said}
+    file.write_text(json.dumps(event) + "\n", "utf-8")
+    assert "1 proposal" in message(agent.send("stop", transcript_path=str(file)))
+
+
+def test_the_page_about_agents_shows_how_proposals_are_decided(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "agents.md").read_text("utf-8")
+    steps = re.split(r"^\$ ", page.split("```console\n")[2].split("```")[0], flags=re.MULTILINE)[1:]
+    agent = Agent(tmp_path, environment={"FOURFOLD_EMBEDDER": "builtin", "TZ": "UTC"})
+    said = ["fix the deploy", "<Done.", RULE, "<I will.", "Which queue do we take, Redis or PostgreSQL?"]
+    said += ["<Nobody runs Redis here, so PostgreSQL.", "Then PostgreSQL.", "<Ok."]
+    transcript(agent, *said).rename(tmp_path / "session.jsonl")
+    for step in steps:
+        command, output = step.split("\n", 1)
+        if command.startswith("echo"):
+            told = agent.send("stop", transcript_path=str(tmp_path / "session.jsonl"))
+            assert told == json.loads(output)
+        else:
+            printed = agent.run(*command.split()[1:])
+            assert CONFIDENCE.sub("", printed) == CONFIDENCE.sub("", output)
