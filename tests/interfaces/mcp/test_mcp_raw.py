@@ -10,6 +10,8 @@ import pytest
 from mcp import MCPError
 from mcp_support import beside, call, pages, refused
 
+from fourfold import Memory, NewItem
+
 pytestmark = pytest.mark.spec("C6")
 
 
@@ -66,3 +68,20 @@ async def test_records_are_listed_read_and_forgotten(tmp_path: Path) -> None:
             "no raw record 2",
             "read_raw_dialogue without ids shows what there is",
         )
+
+
+async def test_proposals_are_listed_accepted_and_dropped(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, embedder="none") as memory:
+        first, second, third = memory.propose([NewItem(f"Rule {n} is kept") for n in "abc"], "s1", speaker="user")
+    async with beside(tmp_path, "all") as client:
+        listed = await call(client, "review_proposals")
+        assert ([each["text"] for each in listed["proposals"]], listed["stored"]) == (
+            ["Rule c is kept", "Rule b is kept", "Rule a is kept"],
+            [],
+        )
+        left = await call(client, "review_proposals", accept=[first.id], drop=[second.id], text="Rule a")
+        assert ([each["id"] for each in left["proposals"]], left["dropped"]) == ([third.id], 1)
+        read = await call(client, "get_memory", ids=[left["stored"][0]["id"]], sources=True)
+        assert (read["items"][0]["content"], read["items"][0]["source"]) == ("Rule a", "agent")
+        assert read["sources"][0]["content"] == "Rule a is kept"
+        assert "no proposal" in (await refused(client, "review_proposals", accept=[first.id]))["error"]

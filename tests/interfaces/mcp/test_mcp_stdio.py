@@ -152,7 +152,7 @@ async def test_the_list_of_tools_does_not_depend_on_the_store(tmp_path: Path) ->
             listed += [before, (await client.list_tools(cache_mode="bypass")).model_dump_json()]
     assert len(set(listed)) == 1
     tools = json.loads(listed[0])["tools"]
-    assert len(tools) == 20
+    assert len(tools) == 21
     for tool in tools:
         assert tool["description"]
         hints = tool["annotations"]

@@ -596,6 +596,27 @@ class Tools:
         """Delete raw records for good. One that memories are drawn from is refused without `force`."""
         return answer({"status": "success", "deleted": result})
 
+    @offer("all", "accept_proposals", "Review proposals", destroys=True)
+    async def review_proposals(
+        self,
+        accept: Annotated[list[RawId] | None, Field(description="Store these.")] = None,
+        drop: Annotated[list[RawId] | None, Field(description="These are not stored, and not proposed again.")] = None,
+        text: Annotated[str | None, Field(description="What to store instead, of one that is accepted.")] = None,
+        limit: Limit = 20,
+        offset: Offset = 0,
+        *,
+        memory: "AsyncMemory",
+    ) -> CallToolResult:
+        """List what earlier sessions may have left to remember, and store or drop what the user decides on. Ask before:
+        show the list, and accept only what the user wants to keep.
+        """
+        check_rows(limit, offset)
+        stored = await memory.accept_proposals(accept, text=text, source="agent", wait=True) if accept else []
+        dropped = await memory.drop_proposals(drop) if drop else 0
+        page = await memory.proposals(limit=limit, offset=offset)
+        waiting = page_answer("proposals", [[encode(each)] for each in page], page.total, offset, SEARCH_TOKENS)
+        return answer({**waiting, "stored": [stored_form(item) for item in stored], "dropped": dropped})
+
     @offer("all", "add", "Store an insight")
     async def compress_to_l2_insight(
         self,

@@ -179,7 +179,7 @@ const evaluation = new Evaluation(byId('view-evaluate'), {
   judgements,
   ask: (query) => askFor(query, 'compare'),
 });
-const start = new Start(byId('start'), context, judgements, { ask: (query) => askFor(query, state.view), open: (id) => go({ item: String(id) }) });
+const start = new Start(byId('start'), context, judgements, { ask: (query) => askFor(query, state.view), open: (id) => go({ item: String(id) }), changed: () => ask(), failed });
 
 const resultOf = (/** @type {number} */ id) => ranked.a?.results.get(id);
 const actions = {

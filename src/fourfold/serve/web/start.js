@@ -4,6 +4,7 @@ import { call, inside } from './api.js';
 import { bdi, button, count, counted, el, replace } from './dom.js';
 import { bare, GraphView } from './graph.js';
 import { rendered } from './markdown.js';
+import { proposals } from './proposals.js';
 
 /** @typedef {import('./graph.js').Edge} Edge */
 /** @typedef {import('./ranking.js').Question} Question */
@@ -18,7 +19,7 @@ const SNIPPET_CHARACTERS = 160;
 export class Start {
   /**
    * @param {HTMLElement} place @param {import('./item.js').Context} context @param {import('./judge.js').Judgements} judgements
-   * @param {{ask: (query: string) => void, open: (id: number) => void}} actions
+   * @param {{ask: (query: string) => void, open: (id: number) => void, changed: () => void, failed: (error: unknown) => void}} actions
    */
   constructor(place, context, judgements, actions) {
     this.place = place;
@@ -36,15 +37,17 @@ export class Start {
     const { nodes } = await call('GET', inside(ns, '/graph/nodes'), { query: { limit: 1 }, signal });
     const around = nodes.length ? await this.graph.draw(nodes[0].name) : null;
     const { namespaces } = await call('GET', '/v1/status', { signal });
+    const waits = await proposals(ns, this.actions.changed, this.actions.failed, signal);
     if (signal.aborted) return;
     this.questions = [];
-    if (!facets?.items) return replace(this.place, empty());
+    if (!facets?.items) return replace(this.place, waits, empty());
     const titles = items.map((/** @type {any} */ item) => item.title).filter(Boolean).slice(0, QUESTIONS);
     this.questions = [...this.judgements.answered.slice(-CHIPS), ...asked(around?.edges ?? []), ...titles].slice(0, CHIPS);
     replace(
       this.place,
       counts(facets),
       waiting(namespaces[ns]),
+      waits,
       this.asking(),
       section(Object.keys(filters).length ? `Newest of ${counted(total, 'item')} that pass the filters` : 'Newest', el('ol', { class: 'cards' }, items.map((/** @type {any} */ item) => this._card(item)))),
       around && section('Connected most', this.graph.place),
