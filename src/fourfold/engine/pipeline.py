@@ -26,6 +26,7 @@ from fourfold.model import Filters
 from fourfold.native.rankings import common, missing
 from fourfold.ranking.connections import mention_factor, walk_starts
 from fourfold.ranking.fusion import (
+    HELD_SHARES,
     MOST_NAMED,
     NO_HITS,
     TEXTS,
@@ -164,7 +165,8 @@ class Pipeline:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
         if fusion.weights["graph"] > 0:
-            fusion = with_answers(held_back(fusion, graph.linked, graph.evidence, coverage), graph.answers)
+            held = held_back(fusion, graph.linked, graph.evidence, coverage, HELD_SHARES[plan.fusion])
+            fusion = with_answers(held, graph.answers)
         both = all(name in lists for name in TEXTS)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         return Outcome(

@@ -305,6 +305,9 @@ def with_answers(fusion: Fusion, answers: Mapping[int, float]) -> Fusion:
     return fuse([*parts, Part(RELATION, weight, len(raw), raw, values)], fusion.weights)
 
 
+HELD_SHARES: Final[Mapping[str, float]] = {"auto": 0.85, "weighted": 0.85, "rrf": 0.98}
+"""How high an item that is held back may come, as a share of the best one by text: the age of that one, as presets
+weigh it, must not let it pass again."""
 NAMED_COVERAGE: Final = 0.6
 """What the query names may pass the best item by text if it covers this share of what that one covers of the query."""
 
@@ -314,8 +317,9 @@ def held_back(
     linked: Collection[int],
     named: Collection[int] = (),
     coverage: Mapping[int, float] = MappingProxyType({}),
+    share: float = HELD_SHARES["auto"],
 ) -> Fusion:
-    """Keep items below the best one by text, by reducing what links add to them.
+    """Keep items below this share of the best one by text, by reducing what links add to them.
 
     These are the items that only links lead to, and those that a name in the query belongs to, but which contain little
     else of it: a note about Anna does not answer when Anna bought the tickets. `coverage`: the share of the query's
@@ -332,12 +336,15 @@ def held_back(
         return fusion
     least = NAMED_COVERAGE * coverage.get(best, 0.0)
     held = {*linked, *(item for item in named if coverage.get(item, 0.0) < least)} - {best}
-    above = [item for item in fusion.ids[: fusion.ids.index(best)] if item in held]
+    scores = fusion.scores
+    most = share * scores[best]
+    above = [item for item in fusion.ids if item in held and scores[item] > most]
     if not above:
         return fusion
-    scores, wanted = fusion.scores, np.array(above, np.int64)
-    step = math.ulp(grid_for(scores[above[0]]))
-    excess = np.array([scores[item] - scores[best] + step * place for place, item in enumerate(above, 1)])
+    wanted = np.array(above, np.int64)
+    grid = grid_for(scores[above[0]])
+    step = math.ulp(grid)
+    excess = np.array([(scores[item] - most + grid) - grid + step * place for place, item in enumerate(above, 1)])
     parts: list[Part] = []
     for part in reversed(fusion.parts):
         if part.source in (GRAPH, WALK) and len(part.raw):

@@ -54,6 +54,7 @@ def slopes(title: str, part: str) -> str:
         f"{fusion.TEXT_ODDS.foreign:g} x the share of the items in the other of the two languages x (1 - unknown)",
         f"they get {fusion.TEXT_FALLBACK['semantic']:g} and {fusion.TEXT_FALLBACK['keyword']:g};",
         f"the graph gets {GRAPH.share:g}, the walk {GRAPH.expansion_share:g} and tags the square of the share",
+        f"stays below {fusion.HELD_SHARES['auto']:g} of that ({fusion.HELD_SHARES['rrf']:g} in `rrf`)",
         f"contains less than {fusion.NAMED_COVERAGE:g} of what the best one by text contains of the query",
         f"Cosines: from {fusion.BELOW_AVERAGE:g} (the store's average)",
         f"German: {', '.join(RELATIONAL_DE)} -",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,9 +29,19 @@ from fourfold.ranking.connections import (
     unless_asked,
     walk_starts,
 )
-from fourfold.ranking.fusion import ANSWER_SHARE, NAMED_COVERAGE, RELATION, held_back, rrf, weighted, with_answers
+from fourfold.ranking.factors import DECAY, RECENCY_STRENGTHS, recency_factor
+from fourfold.ranking.fusion import (
+    ANSWER_SHARE,
+    HELD_SHARES,
+    NAMED_COVERAGE,
+    RELATION,
+    held_back,
+    rrf,
+    weighted,
+    with_answers,
+)
 from fourfold.ranking.questions import ON_THE_WAY, OTHER_WAY, answering_nodes
-from fourfold.retrieval import Link, Relation
+from fourfold.retrieval import Link, Recency, Relation
 
 # ---------------------------------------------------------------- links and the starts of a walk
 
@@ -298,6 +309,14 @@ def test_what_is_named_passes_the_best_by_text_only_if_it_covers_much_of_the_que
     found = held_back(plain, (), dict.fromkeys(plain.ids, 1.0), {1: 0.9, first: share / 2})
     assert found.ids[0] == 1
     assert exact(found)
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize("fusion", RECENCY_STRENGTHS)
+def test_the_age_of_the_best_by_text_does_not_let_pass_what_is_held_back(fusion):
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    recency = Recency(DECAY, floor=0.3, strength=RECENCY_STRENGTHS[fusion])
+    assert HELD_SHARES[fusion] < recency_factor(recency, old, datetime.now(UTC))
 
 
 @pytest.mark.spec("S4.3")
