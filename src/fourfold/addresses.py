@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import quote, unquote
 
 from fourfold.errors import InvalidSetting
@@ -76,6 +77,14 @@ def shown(text: str) -> str:
         return parse(text).shown
     except InvalidSetting:
         return "(an address that is not a valid URL)"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to this host stays on this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _host(text: str) -> tuple[str, str]:

@@ -154,6 +154,8 @@ class AsyncMemory:
     export = _threaded(Memory.export)
     move = _threaded(Memory.move)
     import_file = _threaded(Memory.import_file)
+    sync = _threaded(Memory.sync)
+    sync_step = _threaded(Memory.sync_step)
 
     @property
     def namespace(self) -> str:

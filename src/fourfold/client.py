@@ -40,7 +40,7 @@ from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page
-from fourfold.operations import OPERATIONS, Operation
+from fourfold.operations import JSONL, OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
 from fourfold.wire import decode, encode, response_of, value_of
 
@@ -192,6 +192,14 @@ class RemoteMemory:
     def _delete(self, chosen: Mapping[str, Json], *, dry_run: bool) -> int:
         answer = self._send(OPERATIONS["forget"], {**chosen, "dry_run": dry_run})
         return answer["matched" if dry_run else "deleted"]
+
+    def sync_step(self, lines: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+        """The server's part of `Memory.sync`. Over plain http it goes to this machine only."""
+        self._server.require_private()
+        operation = OPERATIONS["sync_step"]
+        content = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        answer = self._server.send(operation.verb, self._place(operation, {}), content, headers={"content-type": JSONL})
+        return [json.loads(line) for line in answer.iter_lines()]
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         self.add_edges([(source, relation, target, weight)])
@@ -360,6 +368,12 @@ class Server:
     def close(self) -> None:
         self._http.close()
 
+    def require_private(self) -> None:
+        """Refuses to send a memory and a token where others on the way can read them."""
+        if self._http.base_url.scheme != "https" and not addresses.is_loopback(self._http.base_url.host):
+            remedy = "Use https, or a tunnel: ssh -L 8080:localhost:8080 HOST"
+            raise InvalidSetting(f"{self.shown} would get everything unencrypted", remedy)
+
     def send(
         self,
         method: str,
@@ -398,7 +412,7 @@ class Server:
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
         try:
-            content = None if body is None else json.dumps(body, allow_nan=False)
+            content = body if isinstance(body, str) or body is None else json.dumps(body, allow_nan=False)
             return self._http.build_request(method, path, content=content, params=parameters, headers=headers)
         except UnicodeError as error:
             raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error

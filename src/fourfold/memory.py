@@ -30,8 +30,10 @@ from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest, checked_cut
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
+from fourfold.storage.sql.dialect import micros
 
 if TYPE_CHECKING:
+    from fourfold.engine.replication import Peer, SyncReport
     from fourfold.model import Vector
     from fourfold.storage.exchange import Moved
 
@@ -205,7 +207,11 @@ class Memory(ProposalMethods, GraphMethods):
         """
         counts = {name: remove_expired(self.store, name, now()) for name in self.store.namespaces()}
         removed = [f"namespace {name}: removed {count} expired items" for name, count in counts.items() if count]
-        return [*removed, *self.store.maintenance.repair(purge=purge)]
+        done = [*removed, *self.store.maintenance.repair(purge=purge)]
+        if purge:  # stores that are synchronised with this one follow
+            with self.store.transaction(self.namespace) as tx:
+                tx.replica.set_purged(micros(now()))
+        return done
 
     def scan_secrets(self, *, mask: bool = False) -> list[str]:
         """Lists secrets that are stored, in all namespaces, one line each: namespace, place and kind.
@@ -259,6 +265,27 @@ class Memory(ProposalMethods, GraphMethods):
         finally:
             if opened is not target:
                 opened.close()
+
+    def sync(self, peer: str | Path | Peer, progress: Progress | None = None) -> SyncReport:
+        """Makes this namespace and that of the same name in another store equal, also what was deleted; resumable.
+
+        `peer`: a folder or DSN, or a memory: `fourfold.connect(URL)` is one on a server.
+        What both sides changed is settled by rules that docs/sync.md states; nothing that was stored is lost.
+        """
+        from fourfold.engine.replication import synchronise
+
+        if not isinstance(peer, str | Path):
+            return synchronise(self, peer, progress)
+        with Memory(open_store(peer), None, self.namespace, self.settings, background=False) as other:
+            return synchronise(self, other, progress)
+
+    def sync_step(self, lines: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+        """Answers one request of another store that synchronises with this one."""
+        from fourfold.engine.replication import Side
+
+        side = Side(self.store, self.namespace, self._secrets.record, self.settings.links)
+        with self._maintenance.writing(self.namespace):
+            return side.answer(lines, now())
 
     def import_file(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -24,6 +24,7 @@ from fourfold.operations import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from fourfold.config import Loaded, Settings
+    from fourfold.engine.replication import Peer
     from fourfold.logs import Format, Level
     from fourfold.memory import Memory
     from fourfold.retrieval import SearchResponse
@@ -154,6 +155,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, Place]]] = {
             "fourfold.cli.transfer:move",
             "The same; with --delete-source the source is removed after it.",
             ("fourfold move elsewhere --delete-source",),
+        ),
+        "sync": Place(
+            "fourfold.cli.transfer:sync",
+            "Make the namespaces that are set equal to those of another store.",
+            ("fourfold sync elsewhere",),
         ),
     },
     "Upkeep": {
@@ -451,7 +457,8 @@ def open_memory(*, create: bool = False, background: bool = False) -> Memory:
     """
     settings = load_config().settings
     if len(namespaces(settings)) > 1:
-        raise InvalidSetting(f"{settings.namespace!r} names several namespaces", "Only `search` takes more than one")
+        remedy = "Only `search` and `sync` take more than one"
+        raise InvalidSetting(f"{settings.namespace!r} names several namespaces", remedy)
     return _open(settings, create=create, background=background)
 
 
@@ -460,6 +467,20 @@ def search_namespaces(query: str, **options: Any) -> SearchResponse:
     settings = load_config().settings
     with _open(settings) as memory:
         return memory.search(query, namespaces=namespaces(settings), **options)
+
+
+def open_pair(peer: str) -> Generator[tuple[Memory, str | Peer]]:
+    """The memory of each namespace that is set, with that of the same name in another store; one after the other."""
+    settings = load_config().settings
+    with _open(settings, create=True) as memory:
+        for name in namespaces(settings):
+            if peer.startswith(("http://", "https://")):
+                from fourfold.client import RemoteMemory
+
+                with RemoteMemory(peer, token=settings.token, namespace=name) as remote:
+                    yield memory.within(name), remote
+            else:
+                yield memory.within(name), peer
 
 
 def _open(settings: Settings, *, create: bool = False, background: bool = False) -> Memory:

@@ -6,12 +6,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, option
+from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, open_pair, option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import counted, one_line, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
@@ -246,6 +247,30 @@ def move(
 ) -> None:
     say(_copied(_copy(target, delete_source=delete_source)))
     say("the source is removed" if delete_source else "the source is kept: --delete-source removes it")
+
+
+def sync(
+    peer: Annotated[str, argument(metavar="PEER", help="FOLDER, DSN or http(s)://HOST:PORT", type=ADDRESS)],
+    wait: WaitFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    from fourfold.cli.render import progress_bar
+
+    for memory, other in open_pair(peer):
+        with progress_bar("sync") as progress:
+            report = memory.sync(other, progress=progress)
+        finish_vectors(memory, wait)
+        if as_json:
+            say_json({"namespace": memory.namespace, **asdict(report)})
+            continue
+        changed = f"sent {_listed(report.sent)}; received {_listed(report.received)}"
+        say(f"namespace {one_line(memory.namespace)}: {changed if report.sent or report.received else 'no change'}")
+        if report.conflicts:
+            say(f"  {counted(report.conflicts, 'item')} changed on both sides; the other states are in their history")
+        if not report.complete:
+            warn("others wrote to these stores meanwhile: repeat the command")
+        if report.purged:
+            say("  what was purged on one side is purged on the other")
 
 
 def _copy(target: str, *, delete_source: bool = False) -> Moved:

@@ -329,6 +329,7 @@ def _summed(store: Store, spool: IO[bytes] | None = None) -> Moved:
     try:
         store.portable.export(write)
         if spool is not None:
+            reader.end()
             spool.flush()
     except InvalidItem as error:
         raise InvalidItem(

@@ -39,9 +39,11 @@ from fourfold.model import (
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking, Relation
 from fourfold.storage.values import (
+    Change,
     Deadline,
     FileRow,
     FileUpdate,
+    Head,
     Hidden,
     MadeVectors,
     NeighborQuery,
@@ -225,6 +227,22 @@ class RawRecords(Protocol):
         ...
 
 
+class Replica(Protocol):
+    """What other stores are told of a namespace."""
+
+    def heads(self) -> tuple[list[Head], list[Head]]:
+        """Everything that is or was here, and those of it that `ReplicaWriter.write_heads` has to keep."""
+        ...
+
+    def read(self, kind: str, places: Sequence[Json]) -> list[Record | None]:
+        """The records of things at these places; None for one that is not there any more."""
+        ...
+
+    def purged(self) -> int:
+        """When the store was purged last, or one that it was synchronised with, in microseconds since 1970."""
+        ...
+
+
 class Snapshot(Protocol):
     """One namespace at one moment. Only inside the `with` block that opened it."""
 
@@ -270,6 +288,9 @@ class Snapshot(Protocol):
     def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
         """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
         ...
+
+    @property
+    def replica(self) -> Replica: ...
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         """The known files whose path begins with this, by path."""
@@ -414,6 +435,18 @@ class RequestWriter(Protocol):
         ...
 
 
+class ReplicaWriter(Protocol):
+    def write_heads(self, heads: Sequence[Head]) -> None:
+        """Keeps what other stores are told, so that the next call of `heads` knows what changed since."""
+        ...
+
+    def write(self, changes: Sequence[Change], now: datetime, *, links: bool) -> None:
+        """The changes of things that are as they are expected; Conflict, and none, if one refers to a missing one."""
+        ...
+
+    def set_purged(self, time: int) -> None: ...
+
+
 class Transaction(Protocol):
     """One write to one namespace: committed when its `with` block ends, rolled back if the block raises."""
 
@@ -434,6 +467,9 @@ class Transaction(Protocol):
 
     @property
     def requests(self) -> RequestWriter: ...
+
+    @property
+    def replica(self) -> ReplicaWriter: ...
 
 
 # ---------------------------------------------------------------- the store

@@ -123,6 +123,59 @@ class Version(NamedTuple):
     """The record of the item in an export, without its type, namespace and id."""
 
 
+# ---------------------------------------------------------------- what stores tell each other
+
+
+class Head(NamedTuple):
+    """What two stores compare about one thing."""
+
+    uid: str
+    kind: str
+    life: int
+    edits: int
+    born: int
+    """When it was created, in microseconds since 1970; 0 if that is not known."""
+    state: str
+    """The hash of its content; empty after it was deleted."""
+    at: Json = None
+    """Where this store has it."""
+    time: int = 0
+    """Of its last change."""
+    content: str = ""
+    """The hash of what a version of an item keeps."""
+    owner: str = ""
+    """The item that it is a version of."""
+    name: str = ""
+    """The hash of the key of an item that has one: no two items have the same."""
+
+    @property
+    def exists(self) -> bool:
+        return self.life % 2 == 1
+
+    @property
+    def clock(self) -> tuple[int, int, int, str]:
+        """The larger one wins."""
+        return self.life, self.edits, self.time, self.state
+
+
+class Change(NamedTuple):
+    """What one store is to do about one thing."""
+
+    uid: str
+    kind: str
+    life: int
+    edits: int
+    born: int
+    state: str
+    """What the thing will be."""
+    at: Json
+    """Where this store has it; None: it has not."""
+    expected: str
+    """The state that it has here now; with another one it stays as it is."""
+    record: Record | None
+    """What to write; None: only the clocks, or, with an even `life`, remove it."""
+
+
 class NeighborQuery(NamedTuple):
     """Nodes within `depth` steps of one node, and the page of them that is wanted; without a limit, all."""
 

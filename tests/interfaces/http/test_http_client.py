@@ -228,7 +228,7 @@ def test_other_commands_say_that_they_need_the_store(
     (tmp_path / "rows.jsonl").write_text('{"text": "x"}\n')
     others = (
         ("check",), ("repair",), ("backup", "b.db"), ("export", "e.jsonl"), ("import", "rows.jsonl"), ("index", "."),
-        ("embed",), ("reembed",), ("copy", "other"), ("move", "other"),
+        ("embed",), ("reembed",), ("copy", "other"), ("move", "other"), ("sync", "other"),
     )  # fmt: skip
     for arguments in others:
         with pytest.raises(SystemExit) as ended:

@@ -56,6 +56,7 @@ from fourfold.serve.inputs import Flag, Integer, refuse_folders
 from fourfold.serve.listening import HEALTH, serve_app
 from fourfold.serve.mcp import server as mcp
 from fourfold.serve.mcp.tools import Level
+from fourfold.storage.exchange import Lines, line
 from fourfold.wire import FACTORS, compact, counts_json, encode, response_facts, result_json, time_json, why_json
 
 routes: Final = Routes()
@@ -425,12 +426,20 @@ def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
     return reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})
 
 
+@routes.add("sync_step")
+def sync_step(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
+    """Requests and answers are lines of JSON; only another Fourfold of the same version writes them."""
+    lines = [row for _, row in Lines(file)]
+    answered = once(memory, lambda: memory.sync_step(lines), lambda _: [])
+    return Response("".join(map(line, answered)), media_type=JSONL)
+
+
 # ---------------------------------------------------------------- the app
 
 ROUTES: Final[tuple[OperationRoute, ...]] = (*routes, *derived_routes(routes))
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
-_STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
+_STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/(import|sync)")
 _OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ROUTES if each.operation.is_open)})
 _PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

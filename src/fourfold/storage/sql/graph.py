@@ -458,11 +458,16 @@ class GraphWriter:
         node = resolve(db, ns.id, name, label)
         if node is None:
             return False
-        sql = "SELECT target FROM edges WHERE source = ? UNION SELECT source FROM edges WHERE target = ?"
-        ns.renamed_nodes.update([node, *db.column(sql, node, node)])
-        self._tx.linker.renamed(self._tx.link_rows, gone=remove_nodes(db, ns.id, [node]))
-        self._tx.changed = True
+        self.remove_nodes([node])
         return True
+
+    def remove_nodes(self, nodes: Sequence[int]) -> None:
+        db, ns = self._db, self._tx.ns
+        sql = "SELECT target FROM edges WHERE source = ? UNION SELECT source FROM edges WHERE target = ?"
+        for node in nodes:
+            ns.renamed_nodes.update([node, *db.column(sql, node, node)])
+        self._tx.linker.renamed(self._tx.link_rows, gone=remove_nodes(db, ns.id, nodes))
+        self._tx.changed = True
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
         ns = self._tx.ns

@@ -25,6 +25,7 @@ from fourfold.storage.sql import versions
 from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
 from fourfold.storage.sql.namespaces import Namespace, pending_texts
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
+from fourfold.storage.sql.replica import Replica
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, PendingText, Vocabulary
@@ -144,6 +145,10 @@ class SqlSnapshot(ABC, Generic[N]):
     @property
     def raw(self) -> RawRecords:
         return RawRecords(self.db, self.ns)
+
+    @property
+    def replica(self) -> Replica:
+        return Replica(self.db, self.ns, self.vectors_of)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return file_states(self.db, self.ns.id, prefix)

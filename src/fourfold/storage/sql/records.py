@@ -140,6 +140,7 @@ def accepted(records: Iterable[Record]) -> Iterator[Record]:
     for record in records:
         reader.read(record)
         yield record
+    reader.end()
 
 
 def rule_problems(records: Iterable[Record]) -> list[str]:
@@ -156,6 +157,9 @@ def rule_problems(records: Iterable[Record]) -> list[str]:
                     problems.append(error.message)
                 else:
                     more += 1
+        reader.end()
+    except InvalidItem as error:
+        problems.append(error.message)
     except (ValueError, KeyError) as error:  # of a value that no version of Fourfold writes
         return [*problems, f"database: a row cannot be read ({error})"]
     return [*problems, f"{more} more rows break a rule"] if more else problems
@@ -172,6 +176,14 @@ class RecordReader:
         self._seen: set[int] = set()
         """Hashes of what may occur once."""
         self._place = 0
+        self._awaited: dict[tuple[str, int], str] = {}
+        """Owners of versions that were not read yet, themselves versions, by namespace and id; how errors name them."""
+
+    def end(self) -> None:
+        """InvalidItem if a record refers to one that did not come."""
+        for (namespace, owner), version in self._awaited.items():
+            if self._owners["version"].get(owner) != namespace:
+                raise InvalidItem(f"{version}: the namespace has no item {owner}", _REMEDY)
 
     def read(self, record: Record) -> None:
         """InvalidItem if the engine could not have written this record at this place."""
@@ -259,8 +271,10 @@ class RecordReader:
         owner, namespace = record["item"], record["namespace"]
         if record["id"] in self._owners["item"] or record["id"] == owner:
             raise _wrong("the id occurs twice")
-        if namespace not in (self._owners["item"].get(owner), self._owners["version"].get(owner)):
+        if not rules.is_whole(owner, 1):
             raise _wrong(f"the namespace has no item {_cut(owner)}")
+        if namespace not in (self._owners["item"].get(owner), self._owners["version"].get(owner)):
+            self._awaited.setdefault((namespace, owner), _shown("version", record))
         _check_moment(record["until"])
         _require_bool(record["merged"], "merged")
         if not isinstance(record["record"], dict):

@@ -178,3 +178,18 @@ CREATE TABLE requests (                     -- requests with an Idempotency-Key 
 )$rowless;
 CREATE INDEX requests_by_time ON requests (ns, done_at);
 """
+
+SYNCED = """
+CREATE TABLE synced (                       -- what other stores were told of a namespace, and its clocks (sql/replica)
+    ns $id NOT NULL REFERENCES namespaces,
+    uid $key NOT NULL,                      -- the same in all stores
+    kind $key NOT NULL,
+    id $id NOT NULL,                        -- of the row here; 0 if it has none
+    life $id NOT NULL,                      -- odd: it exists; even: it was deleted
+    edits $id NOT NULL,
+    born $id NOT NULL,                      -- when it was created, in microseconds since 1970; 0 if that is not known
+    state $key NOT NULL,                    -- hash of its content, empty after it was deleted
+    PRIMARY KEY (ns, uid)
+)$rowless;
+CREATE INDEX synced_by_id ON synced (ns, kind, id);
+"""

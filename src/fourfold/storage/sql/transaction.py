@@ -27,6 +27,7 @@ from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace, store_pace
 from fourfold.storage.sql.origins import FileWriter, RawWriter
+from fourfold.storage.sql.replica import ReplicaWriter
 from fourfold.storage.sql.rows import TEXT_ROW, Row, column, folded, load, name_of, new_ids, new_row
 from fourfold.storage.sql.versions import SavedVersions, is_replaced, merge, restore
 from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Place, Record, arranged
@@ -125,13 +126,13 @@ class ItemTable(ABC, Generic[D, N]):
                 row.replace(item, now, links=links)
             if item.vector is not None:
                 row.vector, row.touched = np.asarray(item.vector, np.float32), True
-                self._fix_space(len(item.vector))
+                self.fix_space(len(item.vector))
             named.append(row)
         written = list(rows.values())
         self.write(written)
         for old, linked in replaced:
             self.saved.keep(old, now, linked=linked)
-        self._settle(written)
+        self.settle(written)
         self.tx.link(written)
         self.tx.items_put += len(new)
         return named
@@ -186,7 +187,7 @@ class ItemTable(ABC, Generic[D, N]):
         self.db.run(sql, row.id, version.id)
         row.valid_from, row.superseded_at, row.supersedes = now, None, version.id
 
-    def _settle(self, written: Sequence[Row]) -> None:
+    def settle(self, written: Sequence[Row]) -> None:
         """Orders the values of the facts that these rows state."""
         sql = (
             "SELECT id, coalesce(valid_from, created_at), superseded_at, supersedes FROM items "
@@ -374,7 +375,7 @@ class ItemTable(ABC, Generic[D, N]):
     def wait(self, items: Iterable[int]) -> None:
         self.db.run_many("INSERT INTO waiting (ns, item) VALUES (?, ?)", [(self.ns.id, item) for item in items])
 
-    def _fix_space(self, dimension: int) -> None:
+    def fix_space(self, dimension: int) -> None:
         """The first vector that a caller gives fixes the space of a namespace that has none."""
         self.ns.space = known = self.ns.space or Space(GIVEN_SPACE, dimension)
         check_dimension(dimension, known.dimension)
@@ -454,6 +455,7 @@ class SqlTransaction(ABC, Generic[D, N]):
         self.raw = RawWriter(self)
         self.vectors = VectorWriter(self)
         self.graph = GraphWriter(self)
+        self.replica = ReplicaWriter(self)
 
     @abstractmethod
     def _items(self) -> ItemTable[D, N]: ...

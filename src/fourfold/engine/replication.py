@@ -1,0 +1,415 @@
+"""Two stores become equal: each tells what it has and which clocks that has, and gets what the other one knows later.
+
+The rules, which give the same on both sides whoever begins. A deletion wins over changes that did not know of it; what
+was stored again after it stays. Of two changes the one that knew of the other wins, else the later one by time, else
+the one with the larger hash. A state of an item that is replaced stays in its history, unless it is there already.
+Nodes get the aliases and texts of both sides, and items with the same text the tags of both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+
+from fourfold import validation as rules
+from fourfold.engine import keyed
+from fourfold.errors import Conflict, InvalidQuery, NewerSchema
+from fourfold.model import Json
+from fourfold.storage.protocols import Snapshot, Store
+from fourfold.storage.sql.dialect import moment
+from fourfold.storage.sql.replica import ORDER, changed_meanwhile, read_changes, read_place, state_of, version_uid
+from fourfold.storage.values import Change, Head, Record
+
+Lines: TypeAlias = "Sequence[Mapping[str, Json]]"
+"""A request, or the answer to it: one line that says what it is, then its rows."""
+Progress: TypeAlias = Callable[[int, int], None]
+
+FORMAT: Final = 1
+_READ_SECONDS: Final = 3600.0
+_BATCH: Final = 500
+"""Things that are written by one transaction."""
+_ROUNDS: Final = 8
+_WAYS: Final = ("received", "sent")
+_STEP: Final = {kind: number for number, kind in enumerate(ORDER)}
+
+
+class Peer(Protocol):
+    """A namespace of a store, here or on a server."""
+
+    def sync_step(self, lines: Lines) -> list[dict[str, Json]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a synchronisation changed on each side, by kind of thing."""
+
+    sent: dict[str, int] = field(default_factory=dict[str, int])
+    received: dict[str, int] = field(default_factory=dict[str, int])
+    conflicts: int = 0
+    """Items that both sides had changed: the state that did not win is in the history."""
+    complete: bool = True
+    """False if others wrote so much meanwhile that there is more to do."""
+    purged: bool = False
+    """Whether one side removed every byte of what was forgotten, because the other one had."""
+
+
+# ---------------------------------------------------------------- one side
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A namespace of an open store, which answers the requests of another one."""
+
+    store: Store
+    namespace: str
+    protect: Callable[[Record], Record]
+    """Converts what is to be stored."""
+    links: bool
+
+    def answer(self, lines: Lines, now: datetime) -> list[dict[str, Json]]:
+        asked, rows = lines[0].get("ask") if lines else None, lines[1:]
+        match asked:
+            case "heads":
+                return self._heads()
+            case "read":
+                return self._read(rows)
+            case "write":
+                return self._write(rows, now)
+            case "purge" if rules.is_whole(lines[0].get("time"), 0):
+                return self._purge(cast("int", lines[0]["time"]))
+            case _:
+                raise InvalidQuery("the other store asks for something unknown", "Upgrade Fourfold on both sides")
+
+    def _snapshot(self) -> AbstractContextManager[Snapshot]:
+        return self.store.snapshot(self.namespace, seconds=_READ_SECONDS)
+
+    def _heads(self) -> list[dict[str, Json]]:
+        with self._snapshot() as at:
+            heads, fresh = at.replica.heads()
+            purged = at.replica.purged()
+        if fresh:
+            with self.store.transaction(self.namespace) as tx:
+                tx.replica.write_heads(fresh)
+        return [{"format": FORMAT, "purged": purged}, *({"head": list(head)} for head in heads)]
+
+    def _read(self, rows: Lines) -> list[dict[str, Json]]:
+        places: defaultdict[str, list[Any]] = defaultdict(list)
+        for row in rows:
+            places[str(row.get("kind"))].append(read_place(row.get("kind"), row.get("at")))
+        with self._snapshot() as at:
+            records = {kind: iter(at.replica.read(kind, wanted)) for kind, wanted in places.items()}
+        return [{"record": next(records[str(row["kind"])])} for row in rows]
+
+    def _write(self, rows: Lines, now: datetime) -> list[dict[str, Json]]:
+        with self._snapshot() as at:
+            changes = read_changes([row.get("change") for row in rows], at.space)
+        safe = [each._replace(record=_protected(each.record, self.protect)) for each in changes]
+        with self.store.transaction(self.namespace, names=True) as tx:
+            keyed.check(tx)
+            tx.replica.write(safe, now, links=self.links)
+            keyed.done(tx)
+        return []
+
+    def _purge(self, time: int) -> list[dict[str, Json]]:
+        self.store.maintenance.repair(purge=True)
+        with self.store.transaction(self.namespace) as tx:
+            tx.replica.set_purged(time)
+        return []
+
+
+def _protected(record: Record | None, protect: Callable[[Record], Record]) -> Record | None:
+    if record is not None and record["type"] == "file":
+        return {**record, "chunks": [protect(chunk) for chunk in record["chunks"]]}
+    return None if record is None else protect(record)
+
+
+# ---------------------------------------------------------------- what is to be done
+
+
+class Decision(NamedTuple):
+    """What becomes of one thing. `heads`, and all pairs below: here, there."""
+
+    heads: tuple[Head | None, Head | None]
+    life: int
+    edits: int
+    winner: int
+    """The side whose content stays."""
+    keeps: bool = False
+    """Whether the content of the other side goes into the history."""
+    unites: bool = False
+    """Whether neither side knew of the change of the other one."""
+    absorbs: tuple[Decision, ...] = ()
+    """Items with the same key, which become versions of this one, as if they had been merged into it."""
+
+    @property
+    def best(self) -> Head:
+        return cast("Head", self.heads[self.winner])
+
+    @property
+    def uid(self) -> str:
+        return self.best.uid
+
+    @property
+    def exists(self) -> bool:
+        return self.life % 2 == 1
+
+    @property
+    def is_done(self) -> bool:
+        return all(
+            head is not None and (head.life, head.edits) == (self.life, self.edits) and head.state == self.state
+            for head in self.heads
+        )
+
+    @property
+    def state(self) -> str:
+        return self.best.state if self.exists else ""
+
+
+def plan(here: Iterable[Head], there: Iterable[Head]) -> list[Decision]:
+    """What is to be done until both sides are equal, in an order in which it can be done."""
+    sides = [{head.uid: head for head in heads} for heads in (here, there)]
+    history = {(h.owner, h.content) for side in sides for h in side.values() if h.owner and h.exists}
+    decisions = {uid: _decision(sides[0].get(uid), sides[1].get(uid), history) for uid in {**sides[0], **sides[1]}}
+    _break_circles(decisions)
+    _follow_owners(decisions)
+    _unite_keys(decisions)
+    undone = [each for each in decisions.values() if not each.is_done or each.absorbs]
+    return sorted(undone, key=lambda each: _order(each, decisions))
+
+
+def _order(decision: Decision, decisions: Mapping[str, Decision]) -> tuple[int, int, bool, str]:
+    """Deletions first, then things after those that they refer to."""
+    step, depth, owner = _STEP[decision.best.kind], 0, decision.best.owner
+    if not decision.exists:
+        return 0, -step, False, decision.uid
+    while owner in decisions and depth < len(decisions):
+        depth, owner = depth + 1, decisions[owner].best.owner
+    return step + 1, depth, not decision.absorbs, decision.uid
+
+
+def _decision(one: Head | None, other: Head | None, history: set[tuple[str, str]]) -> Decision:
+    present = [head for head in (one, other) if head is not None]
+    best = max(present, key=lambda head: head.clock)
+    life, edits = best.life, max(head.edits for head in present)
+    alive = [head for head in present if head.exists]
+    if len(alive) == 1 and len(present) == 2 and not best.exists and 0 != alive[0].born != best.born != 0:
+        best, life = alive[0], best.life + 1  # deleted was another one, which had the same key or text
+    winner = 0 if best is one else 1
+    lost = (other, one)[winner]
+    if best.exists and lost is not None and lost.exists and lost.life == best.life and lost.state != best.state:
+        keeps = bool(lost.content) and lost.content != best.content and (best.uid, lost.content) not in history
+        return Decision((one, other), life, edits, winner, keeps, lost.edits == best.edits)
+    return Decision((one, other), life, edits, winner)
+
+
+def _break_circles(decisions: dict[str, Decision]) -> None:
+    """Of two items, each of which one side merged into the other one, one stays an item."""
+    for start in [uid for uid, each in decisions.items() if each.exists and each.best.kind == "item"]:
+        chain = [start]
+        while (owner := decisions[chain[-1]].best.owner) in decisions and owner not in chain:
+            chain.append(owner)
+        for uid in sorted(chain[chain.index(owner) :]) if owner in chain else ():
+            each = decisions[uid]
+            other = each.heads[1 - each.winner]
+            if other is not None and other.exists and not other.owner:
+                decisions[uid] = each._replace(winner=1 - each.winner, edits=each.edits + 1)
+                break
+
+
+def _follow_owners(decisions: dict[str, Decision]) -> None:
+    """Versions of what is deleted are deleted, also if it was stored again on the side that does not have them."""
+    owned = {uid: each for uid, each in decisions.items() if each.exists and each.best.owner}
+    while gone := [uid for uid, each in owned.items() if _has_lost_owner(each, decisions.get(each.best.owner))]:
+        for uid in gone:
+            each = owned.pop(uid)
+            decisions[uid] = each._replace(life=each.life + 1, keeps=False)
+
+
+def _has_lost_owner(version: Decision, owner: Decision | None) -> bool:
+    if owner is None or not owner.exists:
+        return owner is not None
+    lives = {head.life for head in owner.heads if head is not None}
+    return len(lives) > 1 and version.heads[owner.winner] is None
+
+
+def _unite_keys(decisions: dict[str, Decision]) -> None:
+    """Of several items with one key the latest stays."""
+    named: defaultdict[str, list[Decision]] = defaultdict(list)
+    for each in decisions.values():
+        if each.exists and each.best.name:
+            named[each.best.name].append(each)
+    for same in named.values():
+        if len(same) > 1:
+            kept, *others = sorted(same, key=lambda each: (each.best.time, each.best.state), reverse=True)
+            decisions[kept.uid] = kept._replace(absorbs=tuple(others))
+            for each in others:
+                del decisions[each.uid]
+
+
+# ---------------------------------------------------------------- doing it
+
+
+class _Round:
+    """Both sides as they were when the round began."""
+
+    def __init__(self, peers: tuple[Peer, Peer]) -> None:
+        self._peers = peers
+        self._heads: list[list[Head]] = []
+        self.purged: list[int] = []
+        for peer in peers:
+            told, *rows = peer.sync_step([{"ask": "heads"}])
+            if told.get("format") != FORMAT:
+                raise NewerSchema("the other store synchronises in another format", "Upgrade both Fourfolds")
+            self._heads.append([Head(*row["head"]) for row in rows])
+            self.purged.append(told["purged"])
+        self.decisions = plan(*self._heads)
+        self._changed: dict[str, int] = {}
+        for head in (head for heads in self._heads for head in heads):
+            times = (self._changed.get(head.owner, 0), head.time)
+            self._changed[head.owner] = max(times)
+
+    def carry_out(self, some: Sequence[Decision], tally: Counter[str]) -> None:
+        """Reads what the sides need of each other, and lets each write its part by one transaction."""
+        records = self._read(some)
+        changes: tuple[list[Change], list[Change]] = ([], [])
+        for each in some:
+            self._change(each, records, changes, tally)
+        for side in (1, 0):
+            if changes[side]:
+                rows = [{"change": list(change)} for change in changes[side]]
+                self._peers[side].sync_step([{"ask": "write"}, *rows])
+
+    def _read(self, some: Sequence[Decision]) -> dict[tuple[int, str], Record]:
+        """The contents that are needed, by side and uid."""
+        wanted: tuple[list[Head], list[Head]] = ([], [])
+        for each in some:
+            if each.exists and any(head is None or head.state != each.state for head in each.heads):
+                wanted[each.winner].append(each.best)
+            lost = each.heads[1 - each.winner]
+            if lost is not None and (each.keeps or each.unites):
+                wanted[1 - each.winner].append(lost)
+            for other in each.absorbs:
+                wanted[other.winner].append(other.best)
+        records: dict[tuple[int, str], Record] = {}
+        for side, heads in enumerate(wanted):
+            rows = [{"kind": head.kind, "at": head.at} for head in heads]
+            read = self._peers[side].sync_step([{"ask": "read"}, *rows]) if rows else []
+            for head, row in zip(heads, read, strict=True):
+                if row["record"] is None or state_of(row["record"]) != head.state:
+                    raise changed_meanwhile()
+                records[side, head.uid] = row["record"]
+        return records
+
+    def _change(
+        self,
+        each: Decision,
+        records: Mapping[tuple[int, str], Record],
+        changes: tuple[list[Change], list[Change]],
+        tally: Counter[str],
+    ) -> None:
+        record, state, edits = records.get((each.winner, each.uid)), each.state, each.edits
+        lost = records.get((1 - each.winner, each.uid))
+        if each.unites and record is not None and lost is not None:
+            record = _united(record, lost)
+            state = state_of(record)
+            edits += state != each.state
+        self._tell(each, record, edits, state, changes, tally)
+        if each.keeps and lost is not None:
+            tally["conflicts"] += 1
+            self._keep(each, lost, changes)
+        for other in each.absorbs:
+            tally["conflicts"] += 1
+            version = self._version(each, records[other.winner, other.uid], merged=True)
+            self._tell(other, version, other.edits + 1, state_of(version), changes, tally)
+
+    def _tell(
+        self,
+        each: Decision,
+        record: Record | None,
+        edits: int,
+        state: str,
+        changes: tuple[list[Change], list[Change]],
+        tally: Counter[str],
+    ) -> None:
+        """What each side has to write to be at these clocks and in this state."""
+        best = each.best
+        for side, head in enumerate(each.heads):
+            at, here = (None, "") if head is None else (head.at, head.state)
+            if head is not None and (head.life, head.edits, here) == (each.life, edits, state):
+                continue
+            told = record if each.exists and here != state else None
+            changes[side].append(Change(best.uid, best.kind, each.life, edits, best.born, state, at, here, told))
+            if told is not None:
+                tally[f"{_WAYS[side]} {best.kind}"] += 1
+            elif not each.exists and at is not None:
+                tally[f"{_WAYS[side]} deletion"] += 1
+
+    def _keep(self, owner: Decision, lost: Record, changes: tuple[list[Change], list[Change]]) -> None:
+        """Puts a content that was replaced into the history of an item, on both sides."""
+        record = self._version(owner, lost, merged=False)
+        until = self._changed[owner.uid]
+        uid = version_uid(owner.uid, until, record["record"])
+        for side in changes:
+            side.append(Change(uid, "version", 1, 1, until, state_of(record), None, "", record))
+
+    def _version(self, owner: Decision, lost: Record, *, merged: bool) -> Record:
+        """A content as the last version of an item."""
+        inner = lost["record"] if lost["type"] == "version" else lost
+        left_out = ("type", "version_of", "spans")
+        kept = {name: value for name, value in inner.items() if name not in left_out} | {"vector": None}
+        times = (head.time for head in owner.heads if head is not None)
+        until = self._changed[owner.uid] = max(self._changed.get(owner.uid, 0), *times) + 1
+        shown = moment(until).isoformat()
+        return {"type": "version", "item": owner.uid, "until": shown, "merged": merged, "record": kept}
+
+
+def _united(record: Record, lost: Record) -> Record:
+    """A content with what the other one adds to it."""
+    if record["type"] == lost["type"] == "node":
+        names = {name: sorted({*record[name], *lost[name]}) for name in ("aliases", "items")}
+        return {**record, **names, "properties": {**lost["properties"], **record["properties"]}}
+    if record["type"] == lost["type"] == "item" and record["key"] is None and record["text"] == lost["text"]:
+        return {**record, "tags": sorted({*record["tags"], *lost["tags"]})}
+    return record
+
+
+def synchronise(here: Peer, there: Peer, progress: Progress | None = None) -> SyncReport:
+    """Repeats until nothing is left to do, since what one side derives from what it got may be news to the other."""
+    tally: Counter[str] = Counter()
+    for _ in range(_ROUNDS):
+        current = _Round((here, there))
+        if not current.decisions:
+            return _report(tally, purged=_purge((here, there), current.purged))
+        done = 0
+        try:
+            for batch in _batches(current.decisions):
+                current.carry_out(batch, tally)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(current.decisions))
+        except Conflict:  # a side was written to meanwhile: what is done stays, the rest is planned again
+            continue
+    return replace(_report(tally, purged=False), complete=False)
+
+
+def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:
+    for start in range(0, len(decisions), _BATCH):
+        yield decisions[start : start + _BATCH]
+
+
+def _purge(peers: tuple[Peer, Peer], purged: Sequence[int]) -> bool:
+    """The side that was purged earlier follows the other one."""
+    behind = [side for side in (0, 1) if purged[side] < max(purged)]
+    for side in behind:
+        peers[side].sync_step([{"ask": "purge", "time": max(purged)}])
+    return bool(behind)
+
+
+def _report(tally: Counter[str], *, purged: bool) -> SyncReport:
+    kinds = (*ORDER, "deletion")
+    sent, received = ({kind: n for kind in kinds if (n := tally[f"{way} {kind}"])} for way in reversed(_WAYS))
+    return SyncReport(sent, received, tally["conflicts"], purged=purged)
