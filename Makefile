@@ -51,7 +51,8 @@ mcpb: $(VENV)/installed
 
 # The documentation site, in build/site: a wrong link is an error.
 docs: $(SITE)/installed
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	$(SITE)/bin/python scripts/docs_site.py
+	$(SITE)/bin/zensical build --strict
 
 # Wheels for Linux, macOS and Windows and the sdist, from this machine: `ziglang` is the cross compiler.
 wheels: $(WHEELS)/installed
@@ -124,7 +125,7 @@ $(AUDIT)/installed: constraints.txt
 
 $(SITE)/installed: constraints.txt
 	$(PYTHON) -m venv $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material "mkdocstrings[python]"
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt zensical "mkdocstrings[python]"
 	touch $@
 
 $(WHEELS)/installed: constraints.txt

@@ -1,7 +1,7 @@
-"""What `make docs` adds to docs/: the pages of the repository's root, the API reference, and linked files.
+"""Writes the folder of which `make docs` makes the site: docs/, pages of the repository's root, the API reference.
 
-MkDocs calls the functions named on_*. Pages stay as they are in the repository, where their links work, too; on the
-site, links that lead out of docs/ lead to copies of these files.
+Pages stay as they are in the repository, where their links work, too; on the site, links that lead out of docs/ lead to
+copies of these files.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
+PAGES: Final = ROOT / "build" / "pages"
 ROOT_PAGES: Final = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -80,45 +82,38 @@ def api_page() -> str:
     return f"# Python API\n\n{head}\n\n{entries}\n"
 
 
-# ---------------------------------------------------------------- called by MkDocs
+# ---------------------------------------------------------------- the folder that the site is made of
 
 
-def on_config(config: Any) -> Any:
-    """Puts pages that the navigation does not name at its end, so that a new page is never lost."""
-    named = set(re.findall(r"[\w-]+\.md", repr(config.nav)))
-    missing = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
-    if missing:
-        config.nav.append({"More": missing})
-    return config
-
-
-def on_files(files: Any, config: Any) -> Any:
-    from mkdocs.structure.files import File
-
-    for name, target in ROOT_PAGES.items():
-        text = (ROOT / name).read_text("utf-8")
-        files.append(File.generated(config, target, content=rewritten(name, text)))
-    files.append(File.generated(config, "api.md", content=api_page()))
+def main() -> None:
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES, ignore=shutil.ignore_patterns("examples", "*.md"))
+    sources = {f"docs/{page.name}": page.name for page in (ROOT / "docs").glob("*.md")}
+    for source, target in {**sources, **ROOT_PAGES}.items():
+        text = served_links(rewritten(source, (ROOT / source).read_text("utf-8")))
+        (PAGES / target).write_text(text, encoding="utf-8")
+    (PAGES / "api.md").write_text(api_page(), encoding="utf-8")
     for path, source in linked_files().items():
-        files.append(File.generated(config, _served(path), content=_content(source)))
-    return files
+        target = PAGES / served_name(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content(source), encoding="utf-8")
 
 
-def _content(source: Path) -> str:
+def served_links(text: str) -> str:
+    return re.sub(rf"(?<=\]\(){COPIES}/([^)\s#]+)(?=[)#])", lambda match: served_name(f"{COPIES}/{match[1]}"), text)
+
+
+def served_name(path: str) -> str:
+    """The name under which a copy is served: a browser shows it, and it is not taken for a page."""
+    return path if path.endswith((".txt", ".png", ".json")) else f"{path}.txt"
+
+
+def content(source: Path) -> str:
     """The text of a file; of a folder, the names in it."""
     if source.is_dir():
         return "\n".join(sorted(entry.name for entry in source.iterdir() if entry.name[0] not in "._")) + "\n"
     return source.read_text("utf-8")
 
 
-def _served(path: str) -> str:
-    """The name under which a copy is served: a browser shows it, and MkDocs does not take it for a page."""
-    return path if path.endswith((".txt", ".png", ".json")) else f"{path}.txt"
-
-
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    if page.file.src_uri in ("api.md", *ROOT_PAGES.values()):
-        text = markdown
-    else:
-        text = rewritten(f"docs/{page.file.src_uri}", markdown)
-    return re.sub(rf"(?<=\]\(){COPIES}/([^)\s#]+)(?=[)#])", lambda match: _served(f"{COPIES}/{match[1]}"), text)
+if __name__ == "__main__":
+    main()
