@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: chromium demo test lint audit bench figures quality soak conformance mcpb wheels wheels-check wheels-emulated docs cluster-test spec clean
+.PHONY: chromium demo test lint audit bench figures quality soak conformance mcpb sbom wheels wheels-check wheels-emulated docs cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -48,6 +48,10 @@ conformance: $(VENV)/tested
 
 mcpb: $(VENV)/installed
 	$(BIN)/python scripts/mcpb.py
+
+# The bill of materials (CycloneDX) of what pip installs.
+sbom: $(VENV)/installed
+	$(BIN)/python scripts/sbom.py
 
 # The documentation site, in build/site: a wrong link is an error.
 docs: $(SITE)/installed

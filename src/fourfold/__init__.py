@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from fourfold.retrieval import Explanation, Plan, Query, Ranking, Result, Retriever, SearchResponse
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 _HOMES = {
     "AsyncMemory": "aio",
