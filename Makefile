@@ -6,6 +6,7 @@ MILVUS := .venv-milvus
 FRAMEWORKS := .venv-frameworks
 AUDIT := .venv-audit
 WHEELS := .venv-wheels
+HERMES := .venv-hermes
 SITE := .venv-docs
 BIN := $(VENV)/bin
 # Tests wait for each other's processes and for the disk: more workers than cores, and files in memory where it has room.
@@ -20,11 +21,11 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
 
-test: $(VENV)/tested $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
+test: $(VENV)/tested $(MILVUS)/installed $(FRAMEWORKS)/installed $(HERMES)/installed chromium
 	$(BIN)/ruff check .
 	$(TESTED) -m "not soak"
 
-lint: $(VENV)/tested $(FRAMEWORKS)/installed
+lint: $(VENV)/tested $(FRAMEWORKS)/installed $(HERMES)/installed
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/ruff format --check .
@@ -38,7 +39,7 @@ lint: $(VENV)/tested $(FRAMEWORKS)/installed
 audit: $(AUDIT)/installed
 	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-soak: $(VENV)/tested $(VENV)/fuzzed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
+soak: $(VENV)/tested $(VENV)/fuzzed $(MILVUS)/installed $(FRAMEWORKS)/installed $(HERMES)/installed chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --hypothesis-profile explore $$(grep -rl "from hypothesis" tests --include "test_*.py")
 
@@ -145,6 +146,11 @@ $(MILVUS)/installed: constraints.txt
 
 # LangChain, Haystack, LangGraph, LlamaIndex and the SDK of Anthropic, on top of $(VENV), which stays free of them and of
 # their plugins for pytest. Bytecode is compiled when it is needed: most of it never is.
+# Hermes pins the exact versions of what it needs, so only its own modules are installed, beside those of the tests.
+$(HERMES)/installed: $(VENV)/tested
+	$(PIP) --no-deps --upgrade --target $(HERMES) hermes-agent
+	touch $@
+
 $(FRAMEWORKS)/installed: $(VENV)/tested
 	$(PYTHON) -m venv --without-pip --clear $(FRAMEWORKS)
 	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
@@ -158,4 +164,4 @@ $(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(MILVUS) $(FRAMEWORKS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(MILVUS) $(FRAMEWORKS) $(HERMES) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
