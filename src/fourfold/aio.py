@@ -7,7 +7,7 @@ undone: a write that has begun is completed, a read ends by its own deadline.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from copy import copy
@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from fourfold.client import RemoteMemory
 from fourfold.config import Settings
 from fourfold.memory import Memory
+from fourfold.retrieval import SearchResponse
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,6 +82,11 @@ class AsyncMemory:
     async def _run(self, call: Callable[[], T]) -> T:
         self._memory.owner.check()  # a forked child would wait for a thread that it does not have
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def note_search(self, response: SearchResponse, via: str, namespaces: Sequence[str]) -> None:
+        """Keeps a receipt of a search; a server keeps its own."""
+        if isinstance(self._memory, Memory):
+            self._memory.receipts.add_response(response, via, namespaces)
 
     async def run(self, call: Callable[[Memory], T]) -> T:
         """Runs a function of the blocking Memory in one thread, with the caller's context variables."""
@@ -147,6 +153,7 @@ class AsyncMemory:
     metadata_keys = _threaded(Memory.metadata_keys)
     namespaces = _threaded(Memory.namespaces)
     status = _threaded(Memory.status)
+    stats = _threaded(Memory.stats)
     check = _threaded(Memory.check)
     repair = _threaded(Memory.repair)
     scan_secrets = _threaded(Memory.scan_secrets)

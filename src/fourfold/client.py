@@ -162,6 +162,7 @@ class RemoteMemory:
     tags = _remote(Memory.tags)
     namespaces = _remote(Memory.namespaces)
     status = _remote(Memory.status)
+    stats = _remote(Memory.stats)
     _change = _remote(Memory.update)
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:

@@ -280,6 +280,8 @@ class Settings:
     retriever_seconds: float = limits.RETRIEVER_SECONDS
     capture: Literal["propose", "auto", "off"] = "propose"
     """What a hook does with what a session may have left to remember: proposes it, stores it, or nothing."""
+    receipts: bool = True
+    """Whether the store counts what interfaces were asked and given, without any text."""
     hook_seconds: float = 5.0
     """The deadline of a hook of an agent, for everything that it does."""
     hook_min_confidence: float = 0.2
@@ -320,7 +322,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(rerank_languages=WORDS),
     **_own(time_zone=ZONE, secrets=one_of("mask", "refuse", "allow")),
     **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
-    **_own(capture=one_of("propose", "auto", "off")),
+    **_own(capture=one_of("propose", "auto", "off"), receipts=SWITCH),
     **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),
     **INHERITED,
 }

@@ -25,7 +25,7 @@ from fourfold.engine.proposals import ProposalMethods
 from fourfold.engine.scope import CURRENT, View, window_of
 from fourfold.engine.search import Analysis, Why, analysis
 from fourfold.errors import InvalidQuery, RequestError
-from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem
+from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem, Stats
 from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest, checked_cut
 from fourfold.retrieval import SearchResponse
@@ -194,6 +194,16 @@ class Memory(ProposalMethods, GraphMethods):
         """What the store holds, what waits for a vector, and what the indexes lack."""
         embedder = None if self._embedding is None else self._embedding.embedder.fingerprint
         return {**self.store.status(), "namespace": self.namespace, "embedder": embedder}
+
+    def stats(self, *, limit: int = 20) -> Stats:
+        """What interfaces were asked and given, how often nothing was known, and which items nobody was ever given.
+
+        `limit`: how many of these items are named, the oldest first.
+        """
+        rules.check_page(limit, 0)
+        self.receipts.write()
+        with self._reading() as snapshot:
+            return snapshot.stats(limit)
 
     def check(self) -> list[str]:
         """Lists what is wrong with the store, one line each."""

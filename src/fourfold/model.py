@@ -152,6 +152,34 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Supply:
+    """What was asked through one interface, and what it was given."""
+
+    via: str
+    """`prompt` and `session-start` (hooks), `mcp`, `http` or `command`."""
+    asked: int
+    answered: int
+    """By at least one item with the confidence of the setting `hook_min_confidence`."""
+    unknown: int
+    """The others."""
+    items: int
+    """Given with that confidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a namespace supplied since receipts are kept."""
+
+    since: datetime | None
+    supplies: tuple[Supply, ...]
+    items: int
+    never_retrieved: int
+    """Items that were no answer to anything yet."""
+    oldest_unused: tuple[int, ...]
+    """Ids of some of these, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     id: int
     name: str

@@ -293,6 +293,7 @@ _TABLE: Final = (
         command="namespaces",
     ),
     Operation("status", "GET //v1/status", "Show what the store holds and what its indexes have"),
+    Operation("stats", "GET /stats", "Show what was asked and given, and what never was"),
     Operation("export", "GET /export", "The namespace as JSON Lines", "admin", gives=JSONL),
     Operation(
         "import_file",

@@ -70,7 +70,7 @@ TEXTS = {
     "time": "filter", "secrets": "refuse", "time_zone": "Europe/Berlin", "preset": "wiki", "links": "off",
     "store": "folder", "log_level": "info", "log_format": "json", "rerank": "auto", "http_tokens": "a:0123456789abcdef",
     "http_requests_per_minute": "2", "openai_dimensions": "2", "openai_timeout": "2", "retriever_seconds": "2",
-    "rerank_seconds": "2", "hook_seconds": "2", "capture": "auto", "hook_tokens": "2",
+    "rerank_seconds": "2", "hook_seconds": "2", "capture": "auto", "receipts": "off", "hook_tokens": "2",
 }  # fmt: skip
 
 

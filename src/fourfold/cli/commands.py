@@ -24,6 +24,7 @@ from fourfold.operations import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from fourfold.config import Loaded, Settings
+    from fourfold.engine.receipts import Receipts
     from fourfold.engine.replication import Peer
     from fourfold.logs import Format, Level
     from fourfold.memory import Memory
@@ -164,6 +165,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Place]]] = {
     },
     "Upkeep": {
         "status": _command_for("status", "fourfold.cli.upkeep:status", "fourfold status"),
+        "stats": _command_for("stats", "fourfold.cli.upkeep:stats", "fourfold stats"),
         "embed": Place(
             "fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them.", ("fourfold embed",)
         ),
@@ -466,7 +468,17 @@ def search_namespaces(query: str, **options: Any) -> SearchResponse:
     """Searches all namespaces that are set."""
     settings = load_config().settings
     with _open(settings) as memory:
-        return memory.search(query, namespaces=namespaces(settings), **options)
+        response = memory.search(query, namespaces=namespaces(settings), **options)
+        if (receipts := own_receipts(memory)) is not None:
+            receipts.add_response(response, "command", namespaces(settings))
+        return response
+
+
+def own_receipts(memory: object) -> Receipts | None:
+    """The receipts that this process keeps; a server keeps its own."""
+    from fourfold.memory import Memory
+
+    return memory.receipts if isinstance(memory, Memory) else None
 
 
 def open_pair(peer: str) -> Generator[tuple[Memory, str | Peer]]:

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, cast
 import click
 
 from fourfold import bounded, owner_only
-from fourfold.cli.commands import argument, load_config, open_memory
+from fourfold.cli.commands import argument, load_config, open_memory, own_receipts
 from fourfold.config import Settings, default_store
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
 from fourfold.limits import PAGE_SIZE
@@ -105,12 +105,15 @@ def _recall(event: Event, answer: Answer, settings: Settings) -> None:
 
         answer.messages += doubled(os.environ)
     with suppress(StoreNotFound), open_memory() as memory:
+        given: list[Item] = []
         if event.name == "session-start":
-            answer.context = session_context(memory, event, settings)
+            given = _give(answer, event, session_memories(memory, event), settings)
         elif memory.count():
-            answer.context = prompt_context(memory, event, settings, words_only=True)
+            given = _give(answer, event, prompt_memories(memory, event, settings, words_only=True), settings)
             if settings.embedder != "none":
-                answer.context = prompt_context(memory, event, settings)
+                given = _give(answer, event, prompt_memories(memory, event, settings), settings)
+        if (receipts := own_receipts(memory)) is not None and event.source != "resume":
+            receipts.add(memory.namespace, event.name, [item.id for item in given])
 
 
 def _not_remembered(error: InvalidItem) -> str:
@@ -442,13 +445,13 @@ def project_tag(project: str) -> str:
     return f"project:{project[:200]}"
 
 
-def session_context(memory: Memory, event: Event, settings: Settings) -> str:
+def session_memories(memory: Memory, event: Event) -> list[Item]:
     """Memories of the project and preferences of the user. A resumed session has them already."""
     if event.source == "resume":
-        return ""
+        return []
     own = memory.list(Filters(tags=(project_tag(event.project),)), limit=LISTED) if event.project else []
     preferences = memory.list(Filters(kind="preference"), limit=LISTED)
-    return _context(event, [*own, *preferences], settings)
+    return [*own, *preferences]
 
 
 def is_question(prompt: str) -> bool:
@@ -456,7 +459,7 @@ def is_question(prompt: str) -> bool:
     return not prompt.lstrip().startswith(("/", "!", "#")) and len(_WORD.findall(prompt[:QUERY_CHARACTERS])) > 1
 
 
-def prompt_context(memory: Memory, event: Event, settings: Settings, *, words_only: bool = False) -> str:
+def prompt_memories(memory: Memory, event: Event, settings: Settings, *, words_only: bool = False) -> list[Item]:
     """Memories that answer the prompt with the confidence that is set. `words_only`: without loading a model."""
     best: dict[int, tuple[float, Item]] = {}
     for query in queries(event.prompt):
@@ -471,7 +474,7 @@ def prompt_context(memory: Memory, event: Event, settings: Settings, *, words_on
             if result.confidence > best.get(result.id, (-1.0,))[0]:
                 best[result.id] = result.confidence, result.item
     ranked = sorted(best.values(), key=lambda rated: -rated[0])
-    return _context(event, [item for _, item in ranked[:RESULTS]], settings)
+    return [item for _, item in ranked[:RESULTS]]
 
 
 def queries(prompt: str) -> list[str]:
@@ -488,12 +491,15 @@ def queries(prompt: str) -> list[str]:
     return list(dict.fromkeys([whole, *chosen]))[:QUERIES]
 
 
-def _context(event: Event, items: Sequence[Item], settings: Settings) -> str:
+def _give(answer: Answer, event: Event, items: Sequence[Item], settings: Settings) -> list[Item]:
+    """Makes the context of those items that fit, which it returns."""
     from fourfold.serve.budget import tokens
 
     head = f"{_HEAD[event.name]} {_RULE}"
-    lines = list(_fitting({item.id: item for item in items}.values(), settings.hook_tokens - tokens(head)))
-    return "\n".join([head, *lines]) if lines else ""
+    unique = list({item.id: item for item in items}.values())
+    lines = list(_fitting(unique, settings.hook_tokens - tokens(head)))
+    answer.context = "\n".join([head, *lines]) if lines else ""
+    return unique[: len(lines)]
 
 
 def _fitting(items: Iterable[Item], budget: int) -> Iterable[str]:

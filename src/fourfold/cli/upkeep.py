@@ -16,6 +16,7 @@ from fourfold.cli.options import Carried, JsonFlag
 from fourfold.cli.output import (
     counted,
     duration,
+    local_time,
     one_line,
     say,
     say_json,
@@ -25,7 +26,7 @@ from fourfold.cli.output import (
     warn,
 )
 from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
-from fourfold.model import Json
+from fourfold.model import Json, Stats
 from fourfold.operations import Operation
 from fourfold.wire import encode, result_of
 
@@ -34,6 +35,21 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
 
 # ---------------------------------------------------------------- operations whose result is printed as it is
+
+
+def stats(receipts: Annotated[Stats, Carried("stats")], as_json: JsonFlag = False) -> None:
+    if as_json:
+        say_json({"status": "success", **encode(receipts)})
+        return
+    if receipts.since is None:
+        warn("nothing was asked through hooks, tools, HTTP or commands yet; the setting `receipts` is on by default")
+    else:
+        say(f"since {local_time(receipts.since)}")
+        rows = [(each.via, each.asked, each.answered, each.unknown, each.items) for each in receipts.supplies]
+        say_rows(("via", "asked", "answered", "unknown", "items given"), rows)
+    say(f"{receipts.never_retrieved} of {counted(receipts.items, 'item')} were no answer to anything yet")
+    if receipts.oldest_unused:
+        say(f"the oldest of them: {', '.join(map(str, receipts.oldest_unused))}")
 
 
 def derived(operation: Operation) -> Callable[..., None]:

@@ -29,12 +29,22 @@ _STOPPED = "background work has stopped"
 class Maintenance:
     """Of one store, for one Memory. With `watch` it also works for other processes, which may be gone by now."""
 
-    def __init__(self, store: Store, embedding: EmbeddingQueue | None, namespace: str, *, watch: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedding: EmbeddingQueue | None,
+        namespace: str,
+        *,
+        watch: bool,
+        now_and_then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`now_and_then`: called in the background while this watches."""
         self._store = store
         self._pace = store.maintenance.pace
         self._embedding = embedding
         self._namespace = namespace
         self._watches = watch
+        self._now_and_then = now_and_then
         self._changing = threading.Lock()
         """Guards everything below."""
         self._writes = 0
@@ -171,6 +181,7 @@ class Maintenance:
                 self._woken.get()
             pause = self._pace.watch_seconds if self._drain_all() else min(pause * 2, self._pace.longest_pause_seconds)
             self._remove_expired()
+            self._now_and_then()
             if not _is_running(self._publisher) and not self._closing.is_set:
                 self._publish()
             with suppress(Empty):

@@ -18,6 +18,7 @@ from fourfold.embed.base import Embedder, EmbeddingModel, completed
 from fourfold.engine import keyed
 from fourfold.engine.embedding_queue import EmbeddingQueue
 from fourfold.engine.maintenance import Maintenance
+from fourfold.engine.receipts import Receipts
 from fourfold.engine.search import Search
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import InvalidItem, InvalidSetting, MissingExtra, NotFound
@@ -47,7 +48,10 @@ class OpenStore:
         self.settings = settings
         self._secrets = SecretPolicy(settings.secrets)
         self._embedding = EmbeddingQueue(completed(embedder), store) if embedder is not None else None
-        self._maintenance = Maintenance(store, self._embedding, self.namespace, watch=background)
+        self.receipts = Receipts(store, settings.hook_min_confidence, are_kept=settings.receipts)
+        self._maintenance = Maintenance(
+            store, self._embedding, self.namespace, watch=background, now_and_then=self.receipts.write_due
+        )
         self._search = Search(store, self._embedding, settings, self._maintenance.troubles, retrievers)
 
     @classmethod
@@ -105,6 +109,7 @@ class OpenStore:
         if not self.owner.is_here:
             return
         try:
+            self.receipts.write()
             self._maintenance.close()
             self._search.close()
         finally:

@@ -35,6 +35,7 @@ from fourfold.model import (
     Page,
     RawRecord,
     Space,
+    Stats,
 )
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking, Relation
@@ -51,6 +52,7 @@ from fourfold.storage.values import (
     NewRaw,
     Pace,
     PendingText,
+    Receipt,
     Record,
     Size,
     TagUse,
@@ -284,6 +286,10 @@ class Snapshot(Protocol):
 
     @property
     def raw(self) -> RawRecords: ...
+
+    def stats(self, limit: int) -> Stats:
+        """The receipts; at most `limit` of the items that nobody was given are named, the oldest first."""
+        ...
 
     def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
         """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
@@ -546,6 +552,15 @@ class Store(Protocol):
 
         `names`: the write brings new names, which are looked up in older texts; a store may prepare for that before it
         makes others wait.
+        """
+        ...
+
+    def add_receipts(
+        self, namespace: str, supplies: Mapping[str, Receipt], items: Mapping[int, int], now: datetime
+    ) -> bool:
+        """Adds to the receipts of a namespace: by interface, and how often each item was given.
+
+        False, and nothing added, if another writer would have to be waited for. It is no change of the namespace.
         """
         ...
 

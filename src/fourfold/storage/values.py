@@ -109,6 +109,16 @@ class NewRaw(NamedTuple):
     source: Source | None = None
 
 
+class Receipt(NamedTuple):
+    """What was asked through one interface."""
+
+    asked: int
+    answered: int
+    """With enough confidence."""
+    items: int
+    """That were given."""
+
+
 class Version(NamedTuple):
     """An item as it was before a change, or before it was merged into another one."""
 

@@ -277,6 +277,8 @@ def test_the_page_about_agents_shows_what_hooks_do(agent: Agent) -> None:
     told = context(agent.send_bytes("prompt", sent))
     assert told.startswith(before)
     assert told.endswith(after)
+    shown = page.split("```console\n")[3].split("```")[0].splitlines()
+    assert agent.run(*shown[0].split()[2:]).splitlines()[1:] == shown[2:]
 
 
 # ---------------------------------------------------------------- what a prompt asks to remember

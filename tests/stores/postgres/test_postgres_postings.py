@@ -158,7 +158,7 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(dsn: str, calls: Sto
     old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
     execute(dsn, f"UPDATE items SET facts = '{old}'")
     execute(dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind, versions")
-    execute(dsn, "DROP TABLE requests; DROP INDEX raw_by_session")
+    execute(dsn, "DROP TABLE requests, receipts, retrievals, synced; DROP INDEX raw_by_session")
     execute(dsn, "DROP FUNCTION count_hidden CASCADE")
     for table, columns in NEWER_COLUMNS.items():
         execute(dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")
@@ -176,7 +176,7 @@ def test_tables_of_pg_textsearch_are_dropped_and_postings_answer(dsn: str, small
     small.put(NS, some_items(Random(9), 0, 20), NOW, links=False)
     wanted = small.match(NS, "bao dao", 10, NO_FILTERS).hits
     execute(dsn, "ALTER TABLE namespaces ADD COLUMN words text DEFAULT 'ready', ADD COLUMN worded bigint DEFAULT 1")
-    execute(dsn, "DROP TABLE requests; DROP INDEX raw_by_session")
+    execute(dsn, "DROP TABLE requests, receipts, retrievals, synced; DROP INDEX raw_by_session")
     execute(dsn, "CREATE TABLE words_1_1 (item bigint); CREATE TABLE words_of_mine (item bigint)")
     execute(dsn, "UPDATE fourfold_schema SET version = 9")
     calls = StoreCalls(PostgresStore(dsn, INDEXED))

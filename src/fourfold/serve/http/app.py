@@ -91,6 +91,8 @@ def search(request: Request, memory: InNamespace, members: Any) -> Response:
         require_namespace(name)
     response = memory.search(**arguments_of(OPERATIONS["search"], members, {}))
     shared(request).metrics.search(response)
+    if request.headers.get("sec-fetch-site") != "same-origin":  # the page, which asks for every position of a slider
+        memory.receipts.add_response(response, "http", members.namespaces or [memory.namespace])
     form = search_json(response, budget, content=members.content)
     for left_out in ("texts", "candidates"):
         try:

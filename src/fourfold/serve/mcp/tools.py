@@ -659,7 +659,9 @@ class Tools:
         names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
         memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
         options = {"cut": AUTO, **options, "namespaces": [memory.namespace for memory in memories]}
-        return await memories[0].search(text, **options)
+        response = await memories[0].search(text, **options)
+        memories[0].note_search(response, "mcp", options["namespaces"])
+        return response
 
 
 def _budget(max_tokens: int | None) -> int:

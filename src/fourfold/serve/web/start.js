@@ -1,7 +1,7 @@
 // @ts-check
 /** The start: what the namespace holds, before anything is asked. */
 import { call, inside } from './api.js';
-import { bdi, button, count, counted, el, replace } from './dom.js';
+import { bdi, button, count, counted, el, replace, table } from './dom.js';
 import { bare, GraphView } from './graph.js';
 import { rendered } from './markdown.js';
 import { proposals } from './proposals.js';
@@ -37,6 +37,7 @@ export class Start {
     const { nodes } = await call('GET', inside(ns, '/graph/nodes'), { query: { limit: 1 }, signal });
     const around = nodes.length ? await this.graph.draw(nodes[0].name) : null;
     const { namespaces } = await call('GET', '/v1/status', { signal });
+    const supplied = await call('GET', inside(ns, '/stats'), { query: { limit: 1 }, signal });
     const waits = await proposals(ns, this.actions.changed, this.actions.failed, signal);
     if (signal.aborted) return;
     this.questions = [];
@@ -51,6 +52,7 @@ export class Start {
       this.asking(),
       section(Object.keys(filters).length ? `Newest of ${counted(total, 'item')} that pass the filters` : 'Newest', el('ol', { class: 'cards' }, items.map((/** @type {any} */ item) => this._card(item)))),
       around && section('Connected most', this.graph.place),
+      receipts(supplied),
     );
   }
 
@@ -94,6 +96,16 @@ function waiting({ pending_vectors: items, embedding_seconds: seconds }) {
   if (!items) return false;
   const left = seconds === null ? '' : seconds < 90 ? `, for about ${Math.ceil(seconds)} s` : `, for about ${Math.round(seconds / 60)} min`;
   return el('p', {}, `${counted(items, 'item')} ${items === 1 ? 'has' : 'have'} no vector yet${left}: words, relations and tags find ${items === 1 ? 'it' : 'them'}.`);
+}
+
+/** What interfaces were asked and given. @param {any} stats */
+function receipts({ since, supplies, items, never_retrieved: never }) {
+  if (!since) return false;
+  const rows = supplies.map((/** @type {any} */ each) => [each.via, ...[each.asked, each.answered, each.unknown, each.items].map(count)]);
+  return section('Receipts', [
+    table(`Since ${since.slice(0, 10)}`, ['asked through', 'times', 'answered', 'unknown', 'items given'], rows),
+    el('p', { class: 'note' }, `${count(never)} of ${counted(items, 'item')} were no answer to anything yet.`),
+  ]);
 }
 
 /** @param {string} title @param {{name: string, items: number}[]} counts The largest first. */

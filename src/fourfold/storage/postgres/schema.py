@@ -11,7 +11,19 @@ from collections.abc import Callable
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.connection import Connection, facts
-from fourfold.storage.sql.schema import FACTS, FILES, IDS, ITEMS, RAW_SESSIONS, REQUESTS, ROWS, SYNCED, VERSIONS, Types
+from fourfold.storage.sql.schema import (
+    FACTS,
+    FILES,
+    IDS,
+    ITEMS,
+    RAW_SESSIONS,
+    RECEIPTS,
+    REQUESTS,
+    ROWS,
+    SYNCED,
+    VERSIONS,
+    Types,
+)
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572
@@ -251,6 +263,7 @@ _STEPS: tuple[str | Callable[[Connection], None], ...] = (
     _TYPES.ddl(REQUESTS),
     RAW_SESSIONS,
     _TYPES.ddl(SYNCED),
+    _TYPES.ddl(RECEIPTS),
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -28,11 +29,12 @@ from fourfold.storage.postgres.namespaces import PostgresTransaction
 from fourfold.storage.postgres.postings import Part, Shelf
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
+from fourfold.storage.sql import receipts
 from fourfold.storage.sql.dialect import Condition
 from fourfold.storage.sql.linking import Linker
 from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot, where
-from fourfold.storage.values import Deadline, Record
+from fourfold.storage.values import Deadline, Receipt, Record
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:
@@ -175,6 +177,8 @@ class PostgresPortable(SqlPortable[Connection]):
 
 
 _DEFAULT = Tuning()
+_RECEIPT_MILLISECONDS = 50
+"""Receipts wait this long for rows that others write."""
 
 
 class PostgresStore:
@@ -227,6 +231,17 @@ class PostgresStore:
                 if tx is not None:
                     self._linkers.pop(tx.ns.id, None)  # it may know names that were rolled back
                 raise
+
+    def add_receipts(
+        self, namespace: str, supplies: Mapping[str, Receipt], items: Mapping[int, int], now: datetime
+    ) -> bool:
+        try:
+            with self.database.write() as db:
+                db.run(f"SET LOCAL lock_timeout = {_RECEIPT_MILLISECONDS}")
+                receipts.add(db, namespace, supplies, items, now)
+            return True
+        except StoreBusy:
+            return False
 
     def namespaces(self) -> dict[str, int]:
         return {ns.name: ns.items - ns.superseded for ns in self.database.read(namespaces.everyone)}

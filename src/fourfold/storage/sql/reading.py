@@ -19,9 +19,9 @@ from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters, Item
+from fourfold.model import Filters, Item, Stats
 from fourfold.retrieval import Part
-from fourfold.storage.sql import versions
+from fourfold.storage.sql import receipts, versions
 from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
 from fourfold.storage.sql.namespaces import Namespace, pending_texts
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
@@ -149,6 +149,9 @@ class SqlSnapshot(ABC, Generic[N]):
     @property
     def replica(self) -> Replica:
         return Replica(self.db, self.ns, self.vectors_of)
+
+    def stats(self, limit: int) -> Stats:
+        return receipts.stats(self.db, self.ns.id, limit)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return file_states(self.db, self.ns.id, prefix)

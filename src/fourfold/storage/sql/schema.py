@@ -167,6 +167,23 @@ RAW_SESSIONS = """
 CREATE INDEX raw_by_session ON raw (ns, session_id) WHERE session_id IS NOT NULL;
 """
 
+RECEIPTS = """
+CREATE TABLE receipts (                     -- what was asked through each interface, and what it was given
+    ns $int NOT NULL REFERENCES namespaces,
+    via $key NOT NULL,
+    asked $id NOT NULL,
+    answered $id NOT NULL,                  -- with enough confidence
+    items $id NOT NULL,
+    since $id NOT NULL,                     -- microseconds since 1970, UTC
+    PRIMARY KEY (ns, via)
+)$rowless;
+CREATE TABLE retrievals (                   -- items that were given to someone
+    item $id PRIMARY KEY REFERENCES items ON DELETE CASCADE,
+    times $id NOT NULL,
+    last_at $id NOT NULL
+)$rowless;
+"""
+
 REQUESTS = """
 CREATE TABLE requests (                     -- requests with an Idempotency-Key that were carried out
     ns $id NOT NULL REFERENCES namespaces,

@@ -405,8 +405,11 @@ class Database:
                 self._drained.set()
 
     @contextmanager
-    def write(self) -> Generator[Connection]:
-        """The writing connection of this process, in a transaction: committed, or rolled back after an error."""
+    def write(self, *, waits: bool = True) -> Generator[Connection]:
+        """The writing connection of this process, in a transaction: committed, or rolled back after an error.
+
+        Without `waits`, StoreBusy if another process writes.
+        """
         with self._writing, translated(self.path):
             if self._closed:
                 raise self._was_closed()
@@ -414,6 +417,7 @@ class Database:
             _roll_back(db)  # Ctrl-C may have kept the last write from it
             _check_rows(db, True)
             try:
+                db.set_busy_handler(_Patience(self._tuning.busy_seconds if waits else 0))
                 db.execute("BEGIN IMMEDIATE")
                 schema.known_version(db)  # another process may have migrated it since this one opened it
                 yield db

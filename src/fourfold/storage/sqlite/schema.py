@@ -9,7 +9,19 @@ import apsw
 from fourfold import owner_only
 from fourfold.errors import DamagedStore, NewerSchema
 from fourfold.index.segment_files import sync_folder
-from fourfold.storage.sql.schema import FACTS, FILES, IDS, ITEMS, RAW_SESSIONS, REQUESTS, ROWS, SYNCED, VERSIONS, Types
+from fourfold.storage.sql.schema import (
+    FACTS,
+    FILES,
+    IDS,
+    ITEMS,
+    RAW_SESSIONS,
+    RECEIPTS,
+    REQUESTS,
+    ROWS,
+    SYNCED,
+    VERSIONS,
+    Types,
+)
 
 _NAMESPACES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -186,6 +198,7 @@ _STEPS = (
     "",  # new files have checksums, which older versions would not update
     RAW_SESSIONS,
     _TYPES.ddl(SYNCED),
+    _TYPES.ddl(RECEIPTS),
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -33,6 +34,7 @@ from fourfold.model import NO_FILTERS, Filters, Json
 from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Ranking
+from fourfold.storage.sql import receipts
 from fourfold.storage.sql.graph import GraphReader
 from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace
@@ -61,7 +63,7 @@ from fourfold.storage.sqlite.maintenance import (
     store_status,
 )
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteTransaction, namespace_languages, stored_vectors
-from fourfold.storage.values import Record, TagUse
+from fourfold.storage.values import Receipt, Record, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task, Workers
@@ -430,6 +432,20 @@ class SqliteStore:
                 self.indexes.confirm()
         if tx.items_put:
             self.indexes.note_write(tx.ns.id, tx.items_put)
+
+    def add_receipts(
+        self, namespace: str, supplies: Mapping[str, Receipt], items: Mapping[int, int], now: datetime
+    ) -> bool:
+        if not self.writing.acquire(blocking=False):
+            return False
+        try:
+            with self.database.write(waits=False) as db:
+                receipts.add(db, namespace, supplies, items, now)
+            return True
+        except StoreBusy:
+            return False
+        finally:
+            self.writing.release()
 
     def _open_texts(self, namespace: str) -> None:
         with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
