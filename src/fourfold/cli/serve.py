@@ -116,11 +116,13 @@ class Entry:
     left_out: list[str] = field(default_factory=list[str])
     """Required variables that hold a secret."""
 
-    def json(self, *, typed: bool = True) -> dict[str, Json]:
-        """`typed`: with the name of the transport, which some clients require and others reject."""
+    def json(self, transport: str = "stdio") -> dict[str, Json]:
+        """`transport`: its name, which some clients require and others reject ("")."""
+        if transport == "local":
+            return {"type": transport, "command": [*self.command], "environment": {**self.environment}}
         first, *rest = self.command
         form: dict[str, Json] = {"command": first, "args": [*rest], "env": {**self.environment}}
-        return {"type": "stdio", **form} if typed else form
+        return {"type": transport, **form} if transport else form
 
 
 def make_entry(loaded: Loaded, config: Path | None, arguments: Sequence[str], scope: Scope, folder: Path) -> Entry:
@@ -214,27 +216,32 @@ class Client:
     project: str | None = None
     """The file in the folder of a project; None if the client has none."""
     key: str = "mcpServers"
-    typed: bool = False
-    """Whether an entry names its transport."""
+    transport: str = ""
+    """The name that an entry gives its transport; "local" has a form of its own."""
     merges: bool = True
     """Whether the entry of a project replaces that of the user; otherwise both start."""
     command: tuple[str, ...] = ()
     """The client's own command that adds a server, up to the name; {scope} is filled in."""
 
 
-ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
+ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "opencode"]
 CLIENTS: Final[Mapping[ClientName, Client]] = {
     "claude-code": Client(
         "Claude Code",
         ("$CLAUDE_CONFIG_DIR", ".claude.json"),
         ".mcp.json",
-        typed=True,
+        transport="stdio",
         command=("claude", "mcp", "add", "--scope", "{scope}"),
     ),
     "claude-desktop": Client("Claude Desktop", ("applications", "Claude/claude_desktop_config.json")),
-    "cursor": Client("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json", typed=True),
+    "cursor": Client("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json", transport="stdio"),
     "vscode": Client(
-        "VS Code", ("applications", "Code/User/mcp.json"), ".vscode/mcp.json", key="servers", typed=True, merges=False
+        "VS Code",
+        ("applications", "Code/User/mcp.json"),
+        ".vscode/mcp.json",
+        key="servers",
+        transport="stdio",
+        merges=False,
     ),
     "codex": Client(
         "Codex",
@@ -245,6 +252,13 @@ CLIENTS: Final[Mapping[ClientName, Client]] = {
     ),
     "gemini": Client("Gemini CLI", ("home", ".gemini/settings.json"), ".gemini/settings.json"),
     "windsurf": Client("Windsurf", ("home", ".codeium/windsurf/mcp_config.json")),
+    "opencode": Client(
+        "OpenCode",
+        ("$XDG_CONFIG_HOME", "opencode/opencode.json", ".config"),
+        "opencode.json",
+        key="mcp",
+        transport="local",
+    ),
 }
 
 
@@ -465,7 +479,7 @@ def install(
     arguments = ["--tools", tools] if tools != "core" else []
     config = given_globals().config
     entry = make_entry(load_config(), config, arguments, scope, Path.cwd())
-    form = entry.json(typed=chosen.typed)
+    form = entry.json(chosen.transport)
     if plugin := plugin_of(client, os.environ):
         raise RequestError(
             f"{chosen.title} has this server already, by {plugin}",

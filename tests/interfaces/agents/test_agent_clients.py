@@ -44,6 +44,7 @@ FILES: dict[ClientName, tuple[str, str | None]] = {
     "cursor": (".cursor/mcp.json", ".cursor/mcp.json"), "vscode": (".config/Code/User/mcp.json", ".vscode/mcp.json"),
     "codex": (".codex/config.toml", ".codex/config.toml"), "gemini": (".gemini/settings.json", ".gemini/settings.json"),
     "windsurf": (".codeium/windsurf/mcp_config.json", None),
+    "opencode": (".config/opencode/opencode.json", "opencode.json"),
 }  # fmt: skip
 
 
@@ -402,3 +403,29 @@ def test_claude_code_accepts_the_plugin_and_passes_hook_results_to_the_model(
     assert any("Memories that may answer this prompt" in body and "blue-7" in body for body in received)
     with Memory.open(tmp_path / "store") as memory:
         assert "The invoice printer is named Otto." in [item.text for item in memory.list()]
+
+
+OPENCODE = ["npx", "--yes", "opencode-ai@1.18.33"]
+
+
+@pytest.mark.soak
+def test_opencode_connects_to_the_server_of_the_entry_beside_its_own_files(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "opencode"
+    folder.mkdir(parents=True)
+    (folder / "opencode.jsonc").write_text(
+        '{ // mine\n"mcp": {"other": {"type": "local", "command": ["x"], "enabled": false}}}'
+    )
+    own = {
+        **os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "npm_config_cache": str(Path.home() / ".npm"), "FOURFOLD_EMBEDDER": "none",
+    }  # fmt: skip
+    write = [sys.executable, "-m", "fourfold", "--store", str(tmp_path / "store"), "mcp", "install"]
+    for command in ([*write, "--client", "opencode", "--yes"], [*OPENCODE, "mcp", "list"]):
+        done = subprocess.run(command, env=own, cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
+        if "npm error" in done.stderr:
+            pytest.skip(f"npm cannot install OpenCode here: {done.stderr[-300:]}")
+        assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    for line in ("✓ fourfold", "connected", "○ other"):
+        assert line in said
