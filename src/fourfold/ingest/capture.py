@@ -26,6 +26,10 @@ LEAST_CONFIDENCE: Final = 0.55
 """Candidates below it are not proposed."""
 _FEWEST_WORDS: Final = 4
 _MOST_WORDS: Final = 45
+_LONG_WORDS: Final = 30
+"""Longer sentences are rather pasted."""
+_MOST_PROMPTS: Final = 1000
+"""Of a longer session, the last ones: those before were read when they were new."""
 _RETRACTED_TURNS: Final = 2
 """Earlier turns of the user whose decisions "scrap that" takes back."""
 _ASKED_WEIGHT: Final = 4.0
@@ -57,7 +61,7 @@ def candidates_of(turns: Sequence[Turn]) -> SessionCandidates:
     candidates: list[Candidate] = []
     retracted: list[Candidate] = []
     latest = -1
-    mine = [(number, turn) for number, turn in enumerate(turns) if turn.speaker == USER]
+    mine = [(number, turn) for number, turn in enumerate(turns) if turn.speaker == USER][-_MOST_PROMPTS:]
     for place, (number, turn) in enumerate(mine):
         said = [*sentences(turn.text)]
         if any(rules.RETRACTION.search(sentence) for sentence in said):
@@ -134,7 +138,7 @@ def _statements(sentence: str, turn: int, at: datetime | None) -> Iterator[Candi
     weight = best.weight + 0.5 * sum(rule.kind != best.kind for rule in matching)
     weight += 0.7 * bool(rules.REASON.search(text)) + 0.4 * bool(rules.GENERAL.search(text))
     weight -= 1.0 * bool(rules.FLEETING.search(text)) + 1.2 * bool(rules.TASK.search(text))
-    weight -= 1.6 * bool(rules.DANGLING.search(text))
+    weight -= 1.6 * bool(rules.DANGLING.search(text)) + 0.7 * (len(text.split()) > _LONG_WORDS)
     yield Candidate(capitalised(text[:TEXT_CHARACTERS]), best.kind, weight, turn, at)
 
 

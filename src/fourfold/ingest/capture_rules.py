@@ -42,7 +42,7 @@ RULES: Final = (
             r"^(?:it(?:'s| is) )?decided\b",
             r"\bthat(?:'s| is) decided\b",
             r"\bfinal decision\b",
-            r"\blet's (?:record|note|state)\b",
+            r"\blet's (?:record|note|state) that\b",
             r"\bwir(?: (?:haben|hatten))?(?: \w+){0,4} (?:entschieden|beschlossen|geeinigt|festgelegt)\b",
             r"\b(?:ist|sind) (?:jetzt )?(?:entschieden|beschlossen)\b",
             r"\bhalten wir fest\b",
@@ -76,7 +76,7 @@ RULES: Final = (
             r"\bI (?:\w+ )?(?:prefer|can't stand|cannot stand)\b",
             r"\bI(?:'d| would) (?:much )?rather\b",
             r"\bI (?:never|always|only|really (?:dis)?like|really don't like|don't want|dislike|hate)\b"
-            r"(?! (?:it|that|this|you|wanted|thought|knew)\b)",
+            r"(?! (?:it|that|this|you|thought|knew|\w+ed)\b)",
             r"\bI(?:'m| am) an? \w+ (?:learner|person|beginner)",
             r"\bich (?:bevorzuge|hasse)\b",
             r"\bich \w+ (?:\w+ ){0,3}(?:lieber|ungern|nie|niemals|immer|nur noch|keine[nmrs]?|nicht gern)\b",
@@ -120,17 +120,21 @@ RULES: Final = (
         1.0,
         _any(
             rf"\b(?:in|for|across) (?:this|our) {_PROJECTS}\b(?!,)",
-            rf"{_CLAUSE}{_WE} (?:don't|do not) \w+",
             r"\bin (?:diesem|unserem) (?:projekt|repo|team|code|haushalt)\b",
         ),
+    ),
+    Rule(
+        "preference",
+        0.7,
+        _any(rf"{_CLAUSE}{_WE} (?:don't|do not) \w+", r"\bwir (?:\w+ ){1,4}(?:nicht|kein\w*)\b"),
     ),
     Rule(
         "correction",
         1.6,
         _any(
-            r"^(?:no|nope|stop)[,.!]? .{0,40}\b(?:we|must|have to|has to|need|never|always|not|don't)\b",
-            r"^(?:nein|nee|halt)[,.!]? .{0,40}\b(?:wir|muss|müssen|nicht|immer|nie|bei uns)\b",
-            r"\b(?:is|are|was|it's|ist|sind|heißt) .{1,40}, (?:not|nicht) ",
+            r"^(?:no|nope|stop)[,.!] .{0,40}\b(?:must|have to|has to|need to|never|always)\b",
+            r"^(?:nein|nee|halt)[,.!] .{0,40}\b(?:muss|müssen|immer|nie|bei uns)\b",
+            r"\b(?:is|are|it's|ist|sind|heißt) .{1,40}, (?:not|nicht) ",
             r"\bnot .{2,30}, but\b",
             r"\bnicht .{2,30}, sondern\b",
             r"^(?:hmm?,? |well,? |oh,? )*actually\b",
@@ -139,10 +143,16 @@ RULES: Final = (
     ),
     Rule(
         "fact",
-        1.5,
+        2.0,
         _any(
             r"\b(?:I'm|I am|he is|she is|he's|she's|is) (?:\w+ )?(?:allergic|vegetarian|vegan|pregnant)\b",
             r"\b(?:ist|bin|sind) (?:\w+ ){0,4}(?:allergisch|vegetarier\w*|vegan|schwanger)\b",
+        ),
+    ),
+    Rule(
+        "fact",
+        1.5,
+        _any(
             rf"\bmy (?:\w+ )?(?:{_RELATIVES}|name)\b.{{0,30}}\b(?:is|was|are|has|hates|loves|lives)\b",
             r"\bmy [\w ]{2,20} (?:is|was) in \d{4}\b",
             rf"\bmeine? (?:\w+ )?(?:{_VERWANDTE}|name|adresse)\b.{{0,40}}\b(?:ist|heißt|hat|mag|wohnt)\b",
@@ -163,7 +173,7 @@ RULES: Final = (
 )
 REASON: Final = _any(r"\b(?:because|since|otherwise|weil|denn|da|damit|sonst)\b")
 GENERAL: Final = _any(
-    r"\b(?:always|never|only|everything|everywhere|every|all|any)\b",
+    r"\b(?:always|never|only|everything|everywhere|every)\b",
     r"\b(?:immer|nie|niemals|nur|überall|alle[sn]?|jede[rsnm]?|grundsätzlich)\b",
 )
 

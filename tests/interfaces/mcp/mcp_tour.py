@@ -34,6 +34,7 @@ async def tour(client: Client) -> set[str]:
     insight = await ask("compress_to_l2_insight", content="Meeting on Monday", source_ids=[raw], tags=["work"])
     assert insight["item"]["source_ids"] == [raw]
     assert (await ask("read_raw_dialogue", speaker="Maria"))["raw"][0]["content"] == "We meet on Monday"
+    assert (await ask("review_proposals"))["proposals"] == []
     page = await ask("retrieve_memory", query="work meeting", page=1, page_size=5)
     assert insight["item"]["id"] in [each["id"] for each in page["results"]]
     assert (await ask("explain_result", id=item, query_text="spare key"))["rank"] == 1

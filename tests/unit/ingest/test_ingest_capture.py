@@ -115,3 +115,9 @@ def test_no_session_of_the_benchmark_has_more_than_ten_proposals(half: str) -> N
     for file in files:
         said = [part.lstrip("U> ") for part in file.read_text("utf-8").split("\n") if part.startswith("U> ")]
         assert len(texts(*said)) <= 10
+
+
+def test_of_a_long_session_the_last_thousand_prompts_are_read() -> None:
+    rule = "From now on deploy only from the release branch."
+    assert texts(rule, *["run it again"] * 1000) == []
+    assert texts(*["run it again"] * 1000, rule) == [rule]
