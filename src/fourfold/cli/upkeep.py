@@ -47,7 +47,7 @@ def stats(receipts: Annotated[Stats, Carried("stats")], as_json: JsonFlag = Fals
         say(f"since {local_time(receipts.since)}")
         rows = [(each.via, each.asked, each.answered, each.unknown, each.items) for each in receipts.supplies]
         say_rows(("via", "asked", "answered", "unknown", "items given"), rows)
-    say(f"{receipts.never_retrieved} of {counted(receipts.items, 'item')} were no answer to anything yet")
+    say(f"never an answer yet: {receipts.never_retrieved} of {counted(receipts.items, 'item')}")
     if receipts.oldest_unused:
         say(f"the oldest of them: {', '.join(map(str, receipts.oldest_unused))}")
 

@@ -172,7 +172,7 @@ def test_servers_tools_commands_and_hooks_leave_receipts(tmp_path: Path) -> None
     )
     shown = command("stats")
     assert "prompt\t1\t1\t0\t1" in shown
-    assert "1 of 2 items were no answer to anything yet\nthe oldest of them: 2\n" in shown
+    assert "never an answer yet: 1 of 2 items\nthe oldest of them: 2\n" in shown
     assert json.loads(command("stats", "--json"))["never_retrieved"] == 1
 
 

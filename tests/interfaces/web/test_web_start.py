@@ -52,6 +52,22 @@ def test_the_start_says_what_has_no_vector_yet(browser: Browser, tmp_path: Path)
         assert "3 items have no vector yet: words, relations and tags find them." in page.locator("#start").inner_text()
 
 
+def test_the_start_shows_receipts_of_what_others_than_the_page_asked(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path / "store", FOURFOLD_EMBEDDER="none") as server, working(browser, server) as bench:
+        with server.client() as client:
+            client.post("/v1/namespaces/default/items", json={"text": "heron at the gate"}).raise_for_status()
+            page = bench.open()
+            assert page.get_by_role("region", name="Receipts").count() == 0
+            page.fill("#query", "heron")
+            page.keyboard.press("Enter")
+            bench.settled()
+            client.post("/v1/namespaces/default/search", json={"query": "heron"}).raise_for_status()
+        page = bench.open()
+        shown = page.get_by_role("region", name="Receipts")
+        assert shown.locator("tbody tr").all_inner_texts() == ["http\t1\t1\t0\t1"]
+        assert "Never an answer yet: 0 of 1 item." in shown.inner_text()
+
+
 def test_the_start_counts_the_most_frequent_kinds_and_tags(bench: Workbench) -> None:
     page = bench.open()
     tallies = [each.locator("li").all_inner_texts() for each in page.locator("#start .tallies > div").all()]

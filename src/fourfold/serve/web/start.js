@@ -104,7 +104,7 @@ function receipts({ since, supplies, items, never_retrieved: never }) {
   const rows = supplies.map((/** @type {any} */ each) => [each.via, ...[each.asked, each.answered, each.unknown, each.items].map(count)]);
   return section('Receipts', [
     table(`Since ${since.slice(0, 10)}`, ['asked through', 'times', 'answered', 'unknown', 'items given'], rows),
-    el('p', { class: 'note' }, `${count(never)} of ${counted(items, 'item')} were no answer to anything yet.`),
+    el('p', { class: 'note' }, `Never an answer yet: ${count(never)} of ${counted(items, 'item')}.`),
   ]);
 }
 
