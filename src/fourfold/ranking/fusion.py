@@ -12,7 +12,7 @@ Unknown: the share of the query's words, weighted by rarity, that occur in no it
 one item. Fall: how far the 50th BM25 score lies below the best (in a small store an earlier one). The odds of vectors
 against words are
 
-    e^(4 x nearness + unknown - coverage - fall - 1)
+    e^(4 x nearness + unknown - coverage - fall - 0.5)
 
 A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
 For a query in prose over source code, 2 x the share of the store that is code is added to the exponent. Words cannot
@@ -366,8 +366,8 @@ ITEMS_PER_FALL_RANK: Final = 25
 UNKNOWN_COVERAGE: Final = 0.5
 """Coverage assumed if the store does not report it."""
 LEAST_SPREAD: Final = 1e-9
-TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
-"""Weights if the store's average cosine is unknown: the best fixed pair over 12 collections with an earlier encoder."""
+TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.6, "keyword": 0.4}
+"""Weights if the store's average cosine is unknown: the best fixed pair over 12 collections."""
 BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
 UNKNOWN_AVERAGE: Final = -2.0
