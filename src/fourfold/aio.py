@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from copy import copy
 from functools import partial, wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from fourfold.client import RemoteMemory
@@ -199,7 +198,5 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -15,7 +15,7 @@ from dataclasses import fields
 from datetime import datetime
 from functools import wraps
 from inspect import signature
-from types import NoneType, TracebackType
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, get_args, get_origin
 from urllib.parse import quote, urlsplit
 
@@ -97,9 +97,7 @@ class RemoteMemory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -173,25 +173,25 @@ INHERITED: Final[Mapping[str, Setting]] = {
 }
 
 
-def completed_weights(given: Mapping[str, Given]) -> dict[str, Given]:
+def completed_weights(settings: Mapping[str, Given]) -> dict[str, Given]:
     """The weights that follow from those that are set, if a part is."""
-    return {**_rest_for_wiki(given), **_beside_graph(given)}
+    return {**_rest_for_wiki(settings), **_beside_graph(settings)}
 
 
-def _rest_for_wiki(given: Mapping[str, Given]) -> dict[str, Given]:
+def _rest_for_wiki(settings: Mapping[str, Given]) -> dict[str, Given]:
     """One weight alone leaves the rest to the other."""
     names = list(_WIKI_WEIGHTS.values())
     return {
-        other: Given(round(1 - given[name].value, 12), f"rest of {name}")
+        other: Given(round(1 - settings[name].value, 12), f"rest of {name}")
         for name, other in (names, names[::-1])
-        if _is_set(given[name]) and not _is_set(given[other])
+        if _is_set(settings[name]) and not _is_set(settings[other])
     }
 
 
-def _beside_graph(given: Mapping[str, Given]) -> dict[str, Given]:
+def _beside_graph(settings: Mapping[str, Given]) -> dict[str, Given]:
     """A pair of old weights leaves the graph its own, and shares the rest."""
-    pair = {name: given[f"hybrid_search_weights.{name}"] for name in ("semantic", "keyword")}
-    graph = given["hybrid_search_weights.graph"]
+    pair = {name: settings[f"hybrid_search_weights.{name}"] for name in ("semantic", "keyword")}
+    graph = settings["hybrid_search_weights.graph"]
     weights = {name: each.value for name, each in pair.items()}
     if _is_set(graph) or not all(map(_is_set, pair.values())) or not math.isclose(sum(weights.values()), 1):
         return {}
@@ -199,36 +199,36 @@ def _beside_graph(given: Mapping[str, Given]) -> dict[str, Given]:
     return {f"hybrid_search_weights.{name}": Given(completed[name], each.origin) for name, each in pair.items()}
 
 
-def _is_set(given: Given) -> bool:
-    return not given.origin.startswith("preset ")
+def _is_set(setting: Given) -> bool:
+    return not setting.origin.startswith("preset ")
 
 
-def plan_settings(given: Mapping[str, Given]) -> PlanSettings:
+def plan_settings(settings: Mapping[str, Given]) -> PlanSettings:
     """The settings of presets that these settings stand for."""
     insights = {name: f"hybrid_search_weights.{name}" for name in _PLAN_DEFAULTS.insights_weights}
     relational = {name: f"{_ROUTING}weights.{name}" for name in RELATIONAL_WEIGHTS}
     return PlanSettings(
-        wiki_top_k=given["retrieval_top_k"].value,
-        wiki_weights=_checked_weights(given, _WIKI_WEIGHTS),
-        insights_weights=_checked_weights(given, insights),
+        wiki_top_k=settings["retrieval_top_k"].value,
+        wiki_weights=_checked_weights(settings, _WIKI_WEIGHTS),
+        insights_weights=_checked_weights(settings, insights),
         routing=RoutingConfig(
-            de=given[f"{_ROUTING}keywords.de"].value,
-            en=given[f"{_ROUTING}keywords.en"].value,
-            relational_weights=_checked_weights(given, relational),
+            de=settings[f"{_ROUTING}keywords.de"].value,
+            en=settings[f"{_ROUTING}keywords.en"].value,
+            relational_weights=_checked_weights(settings, relational),
         ),
-        memories_alpha=given["hybrid_alpha"].value,
-        memories_recency=Recency(given["recency_decay"].value, given["recency_floor"].value),
-        memories_recency_strength=given["recency_strength"].value,
+        memories_alpha=settings["hybrid_alpha"].value,
+        memories_recency=Recency(settings["recency_decay"].value, settings["recency_floor"].value),
+        memories_recency_strength=settings["recency_strength"].value,
     )
 
 
-def _checked_weights(given: Mapping[str, Given], settings: Mapping[str, str]) -> dict[str, float]:
+def _checked_weights(settings: Mapping[str, Given], names: Mapping[str, str]) -> dict[str, float]:
     """The weights by retriever; InvalidSetting says where each came from if they do not sum to 1."""
-    weights = {retriever: given[name].value for retriever, name in settings.items()}
+    weights = {retriever: settings[name].value for retriever, name in names.items()}
     try:
         check_weights(weights)
     except InvalidWeights as wrong:
-        places = "; ".join(f"{name} {given[name].value} ({given[name].origin})" for name in settings.values())
+        places = "; ".join(f"{name} {settings[name].value} ({settings[name].origin})" for name in names.values())
         raise InvalidSetting(f"{wrong.message}: {places}", "Set all of them, so that they sum to 1") from wrong
     return weights
 
@@ -338,16 +338,16 @@ _SECTIONS: Final = {name[: dot.start()] for name in SETTINGS for dot in re.findi
 @dataclass(frozen=True, slots=True)
 class Loaded:
     settings: Settings
-    given: Mapping[str, Given] = field(repr=False)
+    values: Mapping[str, Given] = field(repr=False)
     """Every setting under its full name, such as `query_routing.relational_weights.graph`."""
 
     @property
     def origins(self) -> dict[str, str]:
-        return {name: value.origin for name, value in self.given.items()}
+        return {name: value.origin for name, value in self.values.items()}
 
     def shown(self) -> dict[str, Given]:
         """What may be printed: a secret as "set", and words in place of values that are not set."""
-        return {name: Given(_shown(name, value.value), value.origin) for name, value in self.given.items()}
+        return {name: Given(_shown(name, value.value), value.origin) for name, value in self.values.items()}
 
 
 def default_store() -> Path:
@@ -376,16 +376,16 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: P
     return Loaded(Settings(**own, plan=plan), values | {"top_k": _effective_top_k(values)})
 
 
-def presets_file(given: str | None) -> Path:
-    return default_presets_file() if given is None else Path(given).expanduser()
+def presets_file(path: str | None) -> Path:
+    return default_presets_file() if path is None else Path(path).expanduser()
 
 
-def _effective_top_k(given: Mapping[str, Given]) -> Given:
-    preset = given["preset"].value
-    if given["top_k"].value is not None:
-        return given["top_k"]
+def _effective_top_k(settings: Mapping[str, Given]) -> Given:
+    preset = settings["preset"].value
+    if settings["top_k"].value is not None:
+        return settings["top_k"]
     base = PRESETS.get(preset, PRESETS[TUNED_PRESET])
-    return given["retrieval_top_k"] if preset == "wiki" else Given(base.top_k, f"preset {preset}")
+    return settings["retrieval_top_k"] if preset == "wiki" else Given(base.top_k, f"preset {preset}")
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -553,7 +553,7 @@ class _Parser:
 
 def _unquoted(text: str) -> str:
     """The text between quotes; a backslash escapes the next character, \\n and \\t are line feed and tab."""
-    return _ESCAPED.sub(lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text[1:-1])
+    return _ESCAPED.sub(lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), text[1:-1])
 
 
 # ---------------------------------------------------------------- reading filters
@@ -581,12 +581,12 @@ def read_where(where: Where, *, zone: tzinfo | None = UTC) -> Condition | None:
     raise InvalidQuery(f"the filter must be text or a mapping, not {type(where).__name__}", 'Write {"kind": "note"}')
 
 
-def _mapping(given: Mapping[str, Json], zone: tzinfo | None, depth: int) -> Condition:
+def _mapping(mapping: Mapping[str, Json], zone: tzinfo | None, depth: int) -> Condition:
     if depth == 0:
         raise InvalidQuery(f"the filter is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
-    if not given:
+    if not mapping:
         raise InvalidQuery("a part of the filter is empty", 'Leave it out, or name a field: {"kind": "note"}')
-    return _every([_entry(name, value, zone, depth - 1) for name, value in given.items()])
+    return _every([_entry(name, value, zone, depth - 1) for name, value in mapping.items()])
 
 
 def _entry(name: object, value: Json, zone: tzinfo | None, depth: int) -> Condition:
@@ -625,10 +625,10 @@ def _field(name: str, value: Json, zone: tzinfo | None) -> Condition:
     return _every([make_test(field, _operator(name, op), wanted, zone) for op, wanted in tests.items()])
 
 
-def _operator(name: str, given: object) -> Operator:
-    operator = _OPERATORS.get(given.removeprefix("$")) if isinstance(given, str) else None
+def _operator(name: str, operator_name: object) -> Operator:
+    operator = _OPERATORS.get(operator_name.removeprefix("$")) if isinstance(operator_name, str) else None
     if operator is None:
-        raise InvalidQuery(f"unknown operator {given!r} for {name}", _REMEDY)
+        raise InvalidQuery(f"unknown operator {operator_name!r} for {name}", _REMEDY)
     return operator
 
 

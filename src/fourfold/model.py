@@ -271,14 +271,14 @@ class Filters:
     subject: str | None = None
 
     @classmethod
-    def of_options(cls, given: Mapping[str, Json]) -> Filters:
+    def of_options(cls, options: Mapping[str, Json]) -> Filters:
         """The filters that options mean, by name; an option without a field here becomes part of `where`."""
         names = {field.name for field in fields(cls)}
-        own = {name: value for name, value in given.items() if name in names}
+        own = {name: value for name, value in options.items() if name in names}
         parts = [
-            make_test(Field(column), option.op, given[option.name])
+            make_test(Field(column), option.op, options[option.name])
             for column, option in column_options()
-            if option.name not in names and given.get(option.name) is not None
+            if option.name not in names and options.get(option.name) is not None
         ]
         if parts and (condition := read_where(own.get("where") or {})) is not None:
             parts.append(condition)

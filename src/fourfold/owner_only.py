@@ -28,7 +28,7 @@ def file_name(name: str) -> str:
 
     Capitals are escaped, too: some systems do not tell them apart. A long name ends in a hash.
     """
-    escaped = _UNSAFE.sub(lambda found: b"%%%02x" % found[0][0], name.encode()).decode()
+    escaped = _UNSAFE.sub(lambda match: b"%%%02x" % match[0][0], name.encode()).decode()
     if len(escaped) <= _NAME_CHARACTERS:
         return escaped
     return f"{escaped[: _NAME_CHARACTERS // 2]}={sha256(name.encode()).hexdigest()}"

@@ -324,9 +324,9 @@ def united(tags: Iterable[str], sources: Iterable[int], again: NewItem) -> tuple
     return tuple(sorted(both.values())), _sources((*sources, *again.source_ids))
 
 
-def merged_properties(known: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
+def merged_properties(stored: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
     """Merge new properties into those of a node."""
-    return checked_metadata({**known, **new})
+    return checked_metadata({**stored, **new})
 
 
 def check_aliases(count: int) -> None:
@@ -380,11 +380,12 @@ def checked_edge(source: str, relation: str, target: str, weight: float) -> Edge
 # ---------------------------------------------------------------- requests
 
 
-def checked_filters(given: GivenFilters | None) -> Filters:
+def checked_filters(filters: GivenFilters | None) -> Filters:
     """Return the filters in the form in which items are stored; raise InvalidQuery if they are not valid."""
-    if given is None or given is NO_FILTERS:
+    if filters is None or filters is NO_FILTERS:
         return NO_FILTERS
-    filters = given if isinstance(given, Filters) else Filters(where=given)
+    if not isinstance(filters, Filters):
+        filters = Filters(where=filters)
     if filters == NO_FILTERS:
         return NO_FILTERS
     check_fields(filters, Filters, InvalidQuery)

@@ -130,7 +130,7 @@ def make_entry(loaded: Loaded, config: Path | None, arguments: Sequence[str], sc
     options: list[str] = []
     entry = Entry(_program(scope), {})
     for name in _CARRIED:
-        value, origin = loaded.given[name]
+        value, origin = loaded.values[name]
         variable = f"FOURFOLD_{name.upper()}"
         if origin != "flag" and not origin.startswith("environment"):
             continue
@@ -426,8 +426,8 @@ def plugin_of(name: ClientName, environ: Mapping[str, str]) -> str | None:
             if any(isinstance(each, dict) and cast("dict[str, Any]", each).get("enabled", True) for each in own):
                 return f"its plugin {NAME} (codex plugin remove {NAME})"
         case "claude-desktop":
-            found = _folder("applications", [], environ).glob(_BUNDLES)
-            if any(_read_or_nothing(path).get("name") == NAME for path in found):
+            bundles = _folder("applications", [], environ).glob(_BUNDLES)
+            if any(_read_or_nothing(path).get("name") == NAME for path in bundles):
                 return f"the bundle {NAME} (remove it in its settings, under Extensions)"
         case _:
             pass

@@ -180,15 +180,15 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
     return (vector / length).astype(np.float32)
 
 
-def check_vectors(given: Sequence[Numbers]) -> list[Floats]:
+def check_vectors(vectors: Sequence[Numbers]) -> list[Floats]:
     """The same of several; those that are unit vectors of one dimension already are looked at together."""
     import numpy as np
 
-    shapes = {(each.shape, each.dtype) if isinstance(each, np.ndarray) else None for each in given}
+    shapes = {(each.shape, each.dtype) if isinstance(each, np.ndarray) else None for each in vectors}
     shape, kind = next(iter(shapes), None) or ((), None)
     if len(shapes) != 1 or kind != np.float32 or len(shape) != 1 or not 0 < shape[0] <= limits.VECTOR_DIMENSIONS:
-        return [check_vector(each) for each in given]
-    matrix = np.concatenate(given).reshape(len(given), -1)
+        return [check_vector(each) for each in vectors]
+    matrix = np.concatenate(vectors).reshape(len(vectors), -1)
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.vecdot(matrix, matrix, dtype=np.float64))
     is_unit = (np.abs(lengths - 1.0) < UNIT).tolist()
@@ -215,15 +215,15 @@ def not_numbers() -> InvalidVector:
     return InvalidVector("an embedding is a flat list of numbers", "Send it as [0.1, -0.2, ...]")
 
 
-def check_dimension(found: int, wanted: int | None) -> None:
-    if found == 0:
+def check_dimension(dimension: int, wanted: int | None) -> None:
+    if dimension == 0:
         raise InvalidVector("the embedding is empty", "Send one number a dimension, or leave it out")
-    if wanted is not None and found != wanted:
-        raise wrong_dimension(found, wanted)
+    if wanted is not None and dimension != wanted:
+        raise wrong_dimension(dimension, wanted)
 
 
-def wrong_dimension(found: int, wanted: int) -> InvalidVector:
-    message = f"the embedding has {found} dimensions where {wanted} are expected"
+def wrong_dimension(dimension: int, wanted: int) -> InvalidVector:
+    message = f"the embedding has {dimension} dimensions where {wanted} are expected"
     return InvalidVector(message, "Embed with the model that the namespace was built with, or leave it out")
 
 

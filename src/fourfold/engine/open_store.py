@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from fourfold import addresses
@@ -90,9 +89,7 @@ class OpenStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def within(self, namespace: str) -> Self:

@@ -283,7 +283,7 @@ class Search:
         """The plan of a search before the graph is read."""
         return make_plan(request, self._settings.plan, self._facts(namespace, request))
 
-    def _question(self, namespace: str, request: PlanRequest, given: Vector | None, filters: Filters) -> Question:
+    def _question(self, namespace: str, request: PlanRequest, ready: Vector | None, filters: Filters) -> Question:
         """Embeds the query before a snapshot is opened: a model may have to load, an endpoint to answer.
 
         Retrievers get the query without the phrases that say what is not wanted.
@@ -292,10 +292,10 @@ class Search:
         phrases = negated_phrases(request.text) if ANY_NEGATION.search(request.text) else ()
         text = affirmed(request.text, phrases) if phrases else request.text
         started = time.perf_counter()
-        vector, degraded = self._query_vector(plan, text, given)
+        vector, degraded = self._query_vector(plan, text, ready)
         embed_ms = (time.perf_counter() - started) * 1000
-        embedding = self._embedding if given is None and "semantic" in plan.retrievers else None
-        notes = [*self._notes(text, embedded=vector is not None and given is None), *map(negation_note, phrases)]
+        embedding = self._embedding if ready is None and "semantic" in plan.retrievers else None
+        notes = [*self._notes(text, embedded=vector is not None and ready is None), *map(negation_note, phrases)]
         query = Query(namespace, text, vector, filters, request.text if phrases else None)
         model = None if embedding is None or degraded else embedding.embedder
         return Question(query, plan, degraded, embed_ms, notes, model)
@@ -309,9 +309,9 @@ class Search:
             named = [tag for tag in tag_candidates(request.text) if tag in counts]
             return StoreFacts(snapshot.size.items, len(named))
 
-    def _query_vector(self, plan: Plan, text: str, given: Vector | None) -> tuple[Vector | None, list[Degraded]]:
-        if given is not None:
-            return given, []  # the store checks whether it fits the namespace
+    def _query_vector(self, plan: Plan, text: str, ready: Vector | None) -> tuple[Vector | None, list[Degraded]]:
+        if ready is not None:
+            return ready, []  # the store checks whether it fits the namespace
         if "semantic" not in plan.retrievers:
             return None, []
         if self._embedding is None:

@@ -296,7 +296,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _strings(given: object, what: str) -> list[str]:
-    if not isinstance(given, list):
+def _strings(values: object, what: str) -> list[str]:
+    if not isinstance(values, list):
         raise InvalidItem(f"{what} is not a list", "Write a list of strings")
-    return [str(value) for value in cast("list[object]", given)]
+    return [str(value) for value in cast("list[object]", values)]

@@ -357,15 +357,15 @@ def _cases(bench: Bench, progress: Progress | None) -> Iterator[Case]:
             progress(number, len(judged))
 
 
-def _case(question: str, found: Candidates, relevant: Mapping[str, int]) -> Case:
+def _case(question: str, candidates: Candidates, relevant: Mapping[str, int]) -> Case:
     import numpy as np
 
-    ids = [hit.id for hit in found.order]
-    acting = {name: scaled for name, scaled in found.scaled.items() if name in found.lists}
+    ids = [hit.id for hit in candidates.order]
+    acting = {name: scaled for name, scaled in candidates.scaled.items() if name in candidates.lists}
     lists: dict[str, Any] = {name: np.array([scaled.get(item, 0.0) for item in ids]) for name, scaled in acting.items()}
-    texts = sum(found.weights[name] for name in TEXTS if name in acting)
-    shares = {name: found.weights[name] / texts if texts else found.weights[name] for name in acting}
-    keys = [str(found.items[item].key) if item in found.items else "" for item in ids]
+    texts = sum(candidates.weights[name] for name in TEXTS if name in acting)
+    shares = {name: candidates.weights[name] / texts if texts else candidates.weights[name] for name in acting}
+    keys = [str(candidates.items[item].key) if item in candidates.items else "" for item in ids]
     return Case(question, keys, lists, shares, relevant)
 
 

@@ -114,12 +114,12 @@ def _part(text: str) -> str:
     return "**" if text == "**" else _PART.sub(_piece, text)
 
 
-def _piece(found: re.Match[str]) -> str:
-    if found[1] is not None:
-        return f"[{found[1]}]" if found[1] in "*?[" else found[1]
-    if found[0].startswith("*"):
+def _piece(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return f"[{match[1]}]" if match[1] in "*?[" else match[1]
+    if match[0].startswith("*"):
         return "*"
-    return found[0].replace("[^", "[!", 1)
+    return match[0].replace("[^", "[!", 1)
 
 
 def _joined(parts: list[str], *, rooted: bool) -> str:
@@ -193,9 +193,9 @@ class Scope(NamedTuple):
     exclude: Rules | None = None
     """Rules of the caller, for paths from the root, which no other rule can override."""
 
-    def within(self, found: Iterable[Rules], depth: int) -> Scope:
+    def within(self, inner: Iterable[Rules], depth: int) -> Scope:
         """Add the rules of a folder whose path, including its slash, has length `depth`. Raises TooManyRules."""
-        scope = Scope((*((rules, depth) for rules in found), *self.rules), self.exclude)
+        scope = Scope((*((rules, depth) for rules in inner), *self.rules), self.exclude)
         if sum(rules.cost for rules, _ in scope.rules) > _MOST_COST:
             raise TooManyRules
         return scope

@@ -105,31 +105,31 @@ class _Options(NamedTuple):
 
 
 def _walked(
-    target: Target, known: Mapping[str, FileRow], report: IndexReport, options: _Options
+    target: Target, stored: Mapping[str, FileRow], report: IndexReport, options: _Options
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to open, in the order of their paths, and known files that are missing."""
     started = time.monotonic()
     walked = walk.walk(target, options.exclude)
     report.skip_all(walked.skipped)
-    todo, skipped = _different(walked.files, known, options)
+    todo, skipped = _different(walked.files, stored, options)
     report.walk_seconds += time.monotonic() - started
     report.skip_all(skipped)
     report.files += len(walked.files)
     report.unchanged += len(walked.files) - len(todo) - len(skipped)
-    return [walked.entry(path) for path in sorted(todo)], _missing(walked, known, todo)
+    return [walked.entry(path) for path in sorted(todo)], _missing(walked, stored, todo)
 
 
-def _missing(found: Walk, known: Mapping[str, FileRow], todo: Sequence[str]) -> dict[str, FileState]:
-    new = sum(path not in known for path in todo)
-    if len(known) == len(found.files) - new:
+def _missing(walked: Walk, stored: Mapping[str, FileRow], todo: Sequence[str]) -> dict[str, FileState]:
+    new = sum(path not in stored for path in todo)
+    if len(stored) == len(walked.files) - new:
         return {}
-    unseen = tuple(found.unseen)
-    gone = sorted(path for path in known.keys() - found.files.keys() if not path.startswith(unseen))
-    return {path: FileState._make(known[path]) for path in gone}
+    unseen = tuple(walked.unseen)
+    gone = sorted(path for path in stored.keys() - walked.files.keys() if not path.startswith(unseen))
+    return {path: FileState._make(stored[path]) for path in gone}
 
 
 def _different(
-    files: Mapping[str, tuple[int, int]], known: Mapping[str, FileRow], options: _Options
+    files: Mapping[str, tuple[int, int]], stored: Mapping[str, FileRow], options: _Options
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Paths that are new or changed, and unchanged paths of which nothing is stored, with the reason.
 
@@ -138,7 +138,7 @@ def _different(
     current, verify = options.version, options.verify
     todo: list[str] = []
     skipped: list[tuple[str, str]] = []
-    get, nothing = known.get, ("", -1, -1, "", "")
+    get, nothing = stored.get, ("", -1, -1, "", "")
     for path, (size, mtime_ns) in files.items():
         _, known_size, known_time, digest, reason = get(path, nothing)
         if size != known_size or mtime_ns != known_time or verify or not digest.startswith(current):
@@ -155,7 +155,7 @@ def _different(
 class _Run:
     root: Path
     report: IndexReport
-    known: Mapping[str, FileRow]
+    stored: Mapping[str, FileRow]
     missing: dict[str, FileState]
     """Known files that are missing; one whose content is found under another path was moved."""
     options: _Options
@@ -167,7 +167,7 @@ class _Run:
         self.moved = {state.digest: path for path, state in reversed(stored)}
 
     def state(self, path: str) -> FileState | None:
-        row = self.known.get(path)
+        row = self.stored.get(path)
         return None if row is None else FileState._make(row)
 
 
@@ -505,8 +505,8 @@ class IndexReport:
     def note(self, reason: str, path: str) -> None:
         _count_reason(self.notes, reason, path)
 
-    def skip_all(self, found: Iterable[tuple[str, str]]) -> None:
-        for reason, path in found:
+    def skip_all(self, skipped: Iterable[tuple[str, str]]) -> None:
+        for reason, path in skipped:
             self.skip(reason, path)
 
     @property
@@ -515,8 +515,8 @@ class IndexReport:
         return bool(self.new or self.changed or self.moved or self.removed)
 
 
-def _count_reason(found: dict[str, Skipped], reason: str, path: str) -> None:
-    entry = found.setdefault(reason, Skipped())
+def _count_reason(reasons: dict[str, Skipped], reason: str, path: str) -> None:
+    entry = reasons.setdefault(reason, Skipped())
     entry.count += 1
     if len(entry.examples) < _EXAMPLES:
         entry.examples.append(path)

@@ -14,7 +14,6 @@ from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
@@ -47,9 +46,7 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -256,95 +253,95 @@ def walk(target: Target, exclude: Rules | None = None) -> Walk:
     return walked
 
 
-def _named(folder: Folder, name: str, found: Walk, exclude: Rules | None) -> None:
-    path = found.root + _file_name(name)
+def _named(folder: Folder, name: str, walked: Walk, exclude: Rules | None) -> None:
+    path = walked.root + _file_name(name)
     if exclude is not None and exclude.ignores(name):
-        found.skipped.append((EXCLUDED, path))
+        walked.skipped.append((EXCLUDED, path))
         return
     for entry in folder.entries():
         if entry.name == name:
-            _odd_file(entry, found, "", path)
+            _odd_file(entry, walked, "", path)
 
 
-def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
+def _visit(folder: Folder, walked: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
     """Visit a folder; `place` and `path` end with a slash."""
     entries = folder.entries()
     names = {entry.name for entry in entries}
     if _DATABASE in names:
-        found.skipped.append((STORE, path))
+        walked.skipped.append((STORE, path))
         return
     try:
         if rules := read_rules(folder, names):
             scope = scope.within(rules, len(place))
     except TooManyRules:
-        found.unseen.append(path)
-        found.skipped.append((RULES, path))
+        walked.unseen.append(path)
+        walked.skipped.append((RULES, path))
         return
-    for below in list(_files(entries, found, place, path, scope)):
+    for below in list(_files(entries, walked, place, path, scope)):
         inside = f"{path}{stored_name(below)}/"
         if depth == FOLDER_DEPTH:
-            found.skipped.append((DEEP, inside))
+            walked.skipped.append((DEEP, inside))
             continue
         try:
             with folder.folder(below) as deeper:
-                _visit(deeper, found, f"{place}{below}/", inside, scope, depth + 1)
+                _visit(deeper, walked, f"{place}{below}/", inside, scope, depth + 1)
         except OSError:
-            found.unseen.append(inside)
-            found.skipped.append((UNREADABLE, inside))
+            walked.unseen.append(inside)
+            walked.skipped.append((UNREADABLE, inside))
 
 
-def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
+def _files(entries: list[os.DirEntry[str]], walked: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
     """Record the files of a folder; yield the names of its subfolders that are not ignored."""
-    plain, odd, exclude = not scope.rules, path != found.root + place, scope.exclude
+    plain, odd, exclude = not scope.rules, path != walked.root + place, scope.exclude
     for entry in entries:
         name = entry.name
         if exclude is not None and exclude.ignores(place + name + "/" * entry.is_dir(follow_symlinks=False)):
-            found.skipped.append((EXCLUDED, path + stored_name(name)))
+            walked.skipped.append((EXCLUDED, path + stored_name(name)))
         elif entry.is_file(follow_symlinks=False):
             if by_default(name) if plain else scope.ignores(place + name, name):
-                found.skipped.append((IGNORED, path + stored_name(name)))
+                walked.skipped.append((IGNORED, path + stored_name(name)))
             elif odd or not name.isascii() or name[-1].isspace():
-                _odd_file(entry, found, place, path + _file_name(name))
+                _odd_file(entry, walked, place, path + _file_name(name))
             else:
-                _file(entry, found, path + name)
+                _file(entry, walked, path + name)
         elif entry.is_symlink():
-            found.skipped.append((LINK, path + stored_name(name)))
+            walked.skipped.append((LINK, path + stored_name(name)))
         elif not entry.is_dir(follow_symlinks=False):
-            found.skipped.append((SPECIAL, path + stored_name(name)))
+            walked.skipped.append((SPECIAL, path + stored_name(name)))
         elif scope.ignores(f"{place}{name}/", f"{name}/"):
-            found.skipped.append((IGNORED, f"{path}{stored_name(name)}/"))
+            walked.skipped.append((IGNORED, f"{path}{stored_name(name)}/"))
         else:
             yield name
 
 
-def _odd_file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> None:
+def _odd_file(entry: os.DirEntry[str], walked: Walk, place: str, path: str) -> None:
     """Record a file whose stored path differs from the file system's spelling."""
-    if path in found.files:
-        found.skipped.append((TWICE, path))
+    if path in walked.files:
+        walked.skipped.append((TWICE, path))
         return
-    _file(entry, found, path)
-    if path in found.files:
-        found.places[path] = place + entry.name
+    _file(entry, walked, path)
+    if path in walked.files:
+        walked.places[path] = place + entry.name
 
 
-def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
+def _file(entry: os.DirEntry[str], walked: Walk, path: str) -> None:
     """Record a file. Runs for every file of every run, so it is optimised for speed."""
     name = entry.name
     dot = name.rfind(".")
     ending = name[dot + 1 :].lower() if dot > 0 else ""
     if ending in BINARY:
-        found.skipped.append((BINARY_NAME, path))
+        walked.skipped.append((BINARY_NAME, path))
         return
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
-        found.skipped.append((UNREADABLE, path))
+        walked.skipped.append((UNREADABLE, path))
         return
     size = status.st_size
     if (0 < size <= FILE_BYTES and len(path) <= _SHORT_PATH_CHARACTERS) or not (reason := _refusal(size, ending, path)):
-        found.files[path] = (size, modified_ns(status))
+        walked.files[path] = (size, modified_ns(status))
     else:
-        found.skipped.append((reason, path))
+        walked.skipped.append((reason, path))
 
 
 def _refusal(size: int, ending: str, path: str) -> str:
@@ -373,9 +370,9 @@ def _file_name(name: str) -> str:
     return kept + "".join(f"\\x{byte:02x}" for byte in name[len(kept) :].encode())
 
 
-def modified_ns(known: os.stat_result) -> int:
+def modified_ns(status: os.stat_result) -> int:
     """When a file was changed, within the numbers that stores hold: a file system may have times beyond them."""
-    return max(-_LATEST_NS, min(known.st_mtime_ns, _LATEST_NS))
+    return max(-_LATEST_NS, min(status.st_mtime_ns, _LATEST_NS))
 
 
 _LATEST_NS = 2**63 - 1

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -193,11 +192,11 @@ def embedded(folder: Path) -> Any:
     return _require_chroma().PersistentClient(str(folder), settings=_quiet())
 
 
-def chunks(found: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
+def chunks(response: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
     """(id, document, metadata) of each chunk of a response."""
-    ids = found["ids"]
-    documents = found.get("documents") or [None] * len(ids)
-    metadatas = found.get("metadatas") or [None] * len(ids)
+    ids = response["ids"]
+    documents = response.get("documents") or [None] * len(ids)
+    metadatas = response.get("metadatas") or [None] * len(ids)
     return [(id, document or "", data or {}) for id, document, data in zip(ids, documents, metadatas, strict=True)]
 
 
@@ -256,11 +255,11 @@ class Mirror:
             self._follow(verify=verify)
             return self.changes - before
 
-    def items(self, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> dict[str, int]:
+    def items(self, chunks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> dict[str, int]:
         """Items of chunks (id, document, metadata) that a search returned; stores new and changed ones."""
         with self._lock:
-            self._put(found)
-            return {id: self._known[id].item for id, _, _ in found}
+            self._put(chunks)
+            return {id: self._known[id].item for id, _, _ in chunks}
 
     # ------------------------------------------------------------ following
 
@@ -289,9 +288,9 @@ class Mirror:
         seen = self._known.get(chunk[0])
         return seen is None or seen.mark != _mark(chunk[1], chunk[2])
 
-    def _put(self, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
+    def _put(self, chunks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
         """Stores new and changed chunks."""
-        fresh = [chunk for chunk in found if self._is_new(chunk)]
+        fresh = [chunk for chunk in chunks if self._is_new(chunk)]
         if not fresh:
             return
         items = [_item(*chunk) for chunk in fresh]
@@ -311,9 +310,9 @@ class Mirror:
                 self._keys.pop(self._known.pop(key).item, None)
         self.changes += len(keys)
 
-    def _note(self, id: str, known: _Known) -> None:
-        self._known[id] = known
-        self._keys[known.item] = id
+    def _note(self, id: str, entry: _Known) -> None:
+        self._known[id] = entry
+        self._keys[entry.item] = id
 
 
 def _mark(document: str, metadata: Mapping[str, Json]) -> int:
@@ -407,12 +406,12 @@ class ChromaRetriever:
         answer = calling(self._collection.query, [vector.tolist()], ids=allowed, n_results=limit, include=wanted)
         return {name: rows[0] for name, rows in answer.items() if name in ("ids", *wanted) and rows is not None}
 
-    def _scores(self, found: Mapping[str, Any], vector: Vector) -> list[float]:
-        if not found["ids"]:
+    def _scores(self, response: Mapping[str, Any], vector: Vector) -> list[float]:
+        if not response["ids"]:
             return []
         if self._by_distance:
-            return [round(1 - distance, 6) for distance in found["distances"]]
-        return _cosines(found["embeddings"], vector)
+            return [round(1 - distance, 6) for distance in response["distances"]]
+        return _cosines(response["embeddings"], vector)
 
 
 def _cosines(embeddings: Any, vector: Vector) -> list[float]:
@@ -490,7 +489,5 @@ class ChromaSearch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -150,13 +150,13 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         files = {item.key: item for item in documents.each(self.memory, {"kind": KIND}) if item.key is not None}
         return _Tree(files, {ROOT, *(above for path in files for above in _above(path))})
 
-    def _file(self, given: str) -> Item:
+    def _file(self, written: str) -> Item:
         """The file at a path, for a command that changes it."""
-        path, tree = _valid(given), self._tree()
+        path, tree = _valid(written), self._tree()
         if path in tree.directories:
-            raise ToolError(f"The path {given} is not a file.")
+            raise ToolError(f"The path {written} is not a file.")
         if path not in tree.files:
-            raise _missing(given)
+            raise _missing(written)
         return tree.files[path]
 
     def _change(self, item: Item, text: str) -> None:
@@ -167,10 +167,10 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
                 f"The file {item.key} was changed since you viewed it. View it again, then repeat the edit."
             ) from error
 
-    def _move(self, found: Mapping[str, Item], names: Mapping[str, str]) -> None:
+    def _move(self, files: Mapping[str, Item], names: Mapping[str, str]) -> None:
         """Stores the files under their new names, then removes the old ones: an interruption loses none."""
-        self.memory.add_many([_renamed(item, path, names[path]) for path, item in found.items()])
-        self.memory.forget([item.id for item in found.values()])
+        self.memory.add_many([_renamed(item, path, names[path]) for path, item in files.items()])
+        self.memory.forget([item.id for item in files.values()])
 
 
 class FourfoldAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -258,21 +258,21 @@ def _file_view(command: BetaMemoryTool20250818ViewCommand, text: str) -> str:
     return f"Here's the content of {command.path} with line numbers:\n{_numbered(lines, first + 1)}"
 
 
-def _directory_view(given: str, path: str, tree: _Tree) -> str:
-    header = f"Here're the files and directories up to 2 levels deep in {given}, excluding hidden items:"
+def _directory_view(shown: str, path: str, tree: _Tree) -> str:
+    header = f"Here're the files and directories up to 2 levels deep in {shown}, excluding hidden items:"
     own = _size(sum(_bytes(item) for item in tree.below(path).values()))
-    return "\n".join([header, f"{own}\t{given}", *_entries(given, path, tree, _LEVELS)])
+    return "\n".join([header, f"{own}\t{shown}", *_entries(shown, path, tree, _LEVELS)])
 
 
-def _entries(given: str, path: str, tree: _Tree, levels: int) -> list[str]:
+def _entries(shown: str, path: str, tree: _Tree, levels: int) -> list[str]:
     inside = {name.removeprefix(f"{path}/").split("/")[0] for name in tree.below(path)} if levels else set[str]()
     lines: list[str] = []
     for name in sorted(entry for entry in inside if not entry.startswith(".")):
         items = tree.below(f"{path}/{name}")
         is_directory = f"{path}/{name}" in tree.directories
-        lines.append(f"{_size(sum(map(_bytes, items.values())))}\t{given}/{name}{'/' * is_directory}")
+        lines.append(f"{_size(sum(map(_bytes, items.values())))}\t{shown}/{name}{'/' * is_directory}")
         if is_directory:
-            lines += _entries(f"{given}/{name}", f"{path}/{name}", tree, levels - 1)
+            lines += _entries(f"{shown}/{name}", f"{path}/{name}", tree, levels - 1)
     return lines
 
 

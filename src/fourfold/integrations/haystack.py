@@ -91,12 +91,12 @@ class FourfoldDocumentStore:
         self.memory.add_many([_item(each, searched=self._searches_embeddings) for each in wanted], wait=True)
         return len(wanted)
 
-    def _new(self, given: Sequence[Document], *, fail: bool) -> list[Document]:
+    def _new(self, offered: Sequence[Document], *, fail: bool) -> list[Document]:
         """Documents whose ids are not stored, each id once."""
-        stored = documents.find(self.memory, [each.id for each in given])
-        new = {each.id: each for each in reversed(given) if each.id not in stored}
-        if fail and len(new) < len(given):
-            twice = next(iter(stored), None) or next(each.id for each in given if new[each.id] is not each)
+        stored = documents.find(self.memory, [each.id for each in offered])
+        new = {each.id: each for each in reversed(offered) if each.id not in stored}
+        if fail and len(new) < len(offered):
+            twice = next(iter(stored), None) or next(each.id for each in offered if new[each.id] is not each)
             raise DuplicateDocumentError(f"ID '{twice}' already exists.")
         return [*reversed(new.values())]
 
@@ -251,14 +251,14 @@ def _where(filters: Mapping[str, Any] | None) -> Filters | None:
         raise FilterError(str(error)) from error
 
 
-def _condition(given: Mapping[str, Any]) -> Condition:
-    _require(given, "operator")
-    if "field" in given:
-        _require(given, "value")
-        return _comparison(_field(given["field"]), given["operator"], given["value"])
-    _require(given, "conditions")
-    parts = tuple(_condition(part) for part in given["conditions"])
-    match given["operator"]:
+def _condition(filters: Mapping[str, Any]) -> Condition:
+    _require(filters, "operator")
+    if "field" in filters:
+        _require(filters, "value")
+        return _comparison(_field(filters["field"]), filters["operator"], filters["value"])
+    _require(filters, "conditions")
+    parts = tuple(_condition(part) for part in filters["conditions"])
+    match filters["operator"]:
         case "AND":
             return Every(parts)
         case "OR":
@@ -269,9 +269,9 @@ def _condition(given: Mapping[str, Any]) -> Condition:
             raise FilterError(f"unknown logical operator {unknown!r}; use AND, OR or NOT")
 
 
-def _require(given: Mapping[str, Any], name: str) -> None:
-    if name not in given:
-        raise FilterError(f"'{name}' key missing in {given}")
+def _require(filters: Mapping[str, Any], name: str) -> None:
+    if name not in filters:
+        raise FilterError(f"'{name}' key missing in {filters}")
 
 
 def _field(name: str) -> Field:

@@ -562,10 +562,10 @@ def _observed_tags(body: str) -> list[str]:
     return [tag for text in observations for tag in _HASHTAG.findall(text)]
 
 
-def _note_tags(given: Any) -> list[str]:
-    if isinstance(given, str):
-        return [tag.strip().removeprefix("#") for tag in given.split(",")]
-    return [str(tag).removeprefix("#") for tag in cast("list[Any]", given)] if isinstance(given, list) else []
+def _note_tags(tags: Any) -> list[str]:
+    if isinstance(tags, str):
+        return [tag.strip().removeprefix("#") for tag in tags.split(",")]
+    return [str(tag).removeprefix("#") for tag in cast("list[Any]", tags)] if isinstance(tags, list) else []
 
 
 def _created(front: Mapping[str, Any], file: Path) -> datetime:
@@ -581,13 +581,13 @@ def _created(front: Mapping[str, Any], file: Path) -> datetime:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 
-def _plain(given: Any) -> Any:
+def _plain(value: Any) -> Any:
     """YAML values as JSON: dates become texts."""
-    if isinstance(given, dict):
-        return {str(key): _plain(each) for key, each in cast("dict[Any, Any]", given).items()}
-    if isinstance(given, list):
-        return [_plain(each) for each in cast("list[Any]", given)]
-    return given if given is None or isinstance(given, str | int | float | bool) else str(given)
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 # ---------------------------------------------------------------- chroma

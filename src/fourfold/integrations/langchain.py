@@ -157,14 +157,14 @@ class FourfoldVectorStore(VectorStore):
     ) -> list[Document]:
         return self._diverse(embedding, self.similarity_search_by_vector(embedding, fetch_k, **kwargs), k, lambda_mult)
 
-    def _diverse(self, query: list[float], found: list[Document], k: int, lambda_mult: float) -> list[Document]:
+    def _diverse(self, query: list[float], documents: list[Document], k: int, lambda_mult: float) -> list[Document]:
         import numpy as np
 
-        if not found:
+        if not documents:
             return []
         model = self._model("max_marginal_relevance_search")
-        vectors = model.embed_documents([document.page_content for document in found])
-        return [found[place] for place in maximal_marginal_relevance(np.array(query), vectors, lambda_mult, k)]
+        vectors = model.embed_documents([document.page_content for document in documents])
+        return [documents[place] for place in maximal_marginal_relevance(np.array(query), vectors, lambda_mult, k)]
 
     def _model(self, caller: str) -> Embeddings:
         if self._embedding is None:

@@ -153,10 +153,10 @@ def _where(op: SearchOp) -> Condition | None:
     return Every(tuple(parts)) if parts else None
 
 
-def _tests(path: tuple[str, ...], given: Mapping[str, Json]) -> list[Condition]:
+def _tests(path: tuple[str, ...], fields: Mapping[str, Json]) -> list[Condition]:
     """A mapping as conditions on the value: operators such as $gt, nested keys, or equality."""
     parts: list[Condition] = []
-    for name, wanted in given.items():
+    for name, wanted in fields.items():
         if name in _OPERATORS:
             parts.append(make_test(Field(None, (KIND, *path)), _OPERATORS[name], wanted))
         elif name.startswith("$"):

@@ -225,11 +225,11 @@ def _filters(
     return Filters(where=Every(tuple(parts))) if parts else None
 
 
-def _condition(given: MetadataFilters | MetadataFilter) -> Condition:
-    if isinstance(given, MetadataFilter):
-        return _test(given)
-    parts = tuple(_condition(part) for part in given.filters)
-    match given.condition:
+def _condition(filters: MetadataFilters | MetadataFilter) -> Condition:
+    if isinstance(filters, MetadataFilter):
+        return _test(filters)
+    parts = tuple(_condition(part) for part in filters.filters)
+    match filters.condition:
         case FilterCondition.OR:
             return Some(parts)
         case FilterCondition.NOT:
@@ -238,17 +238,17 @@ def _condition(given: MetadataFilters | MetadataFilter) -> Condition:
             return Every(parts)
 
 
-def _test(given: MetadataFilter) -> Condition:
-    field = Field(None, tuple(given.key.split(".")))
-    match given.operator:
+def _test(filter: MetadataFilter) -> Condition:
+    field = Field(None, tuple(filter.key.split(".")))
+    match filter.operator:
         case FilterOperator.ALL:
-            wanted = given.value if isinstance(given.value, list) else [given.value]
+            wanted = filter.value if isinstance(filter.value, list) else [filter.value]
             return Every(tuple(make_test(field, "eq", value) for value in wanted))
         case FilterOperator.IS_EMPTY:
             return Some((make_test(field, "exists", False), make_test(field, "in", [None, []])))
         case FilterOperator.TEXT_MATCH | FilterOperator.TEXT_MATCH_INSENSITIVE:
             raise InvalidQuery(
-                f"the operator {given.operator.value!r} is not supported", "Put the words into the query"
+                f"the operator {filter.operator.value!r} is not supported", "Put the words into the query"
             )
         case operator:
-            return make_test(field, _OPERATORS[operator], given.value)
+            return make_test(field, _OPERATORS[operator], filter.value)

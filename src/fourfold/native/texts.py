@@ -202,7 +202,7 @@ class Hints:
         self._ends = (c_uint32 * len(letters))(*accumulate(map(len, letters)))
         self._conditions = bytes(hint.conditions for hint in hints)
 
-    def found(self, texts: Sequence[str]) -> list[int]:
+    def find(self, texts: Sequence[str]) -> list[int]:
         """The hints in each text: bit h is set if hint h is."""
         data = "\0".join([*texts, ""]).encode("utf-8", "surrogatepass")
         bits = (c_uint64 * len(texts))()

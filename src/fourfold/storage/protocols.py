@@ -291,7 +291,7 @@ class Snapshot(Protocol):
         """The receipts; at most `limit` of the items that nobody was given are named, the oldest first."""
         ...
 
-    def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
+    def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:
         """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
         ...
 

@@ -258,12 +258,12 @@ def arranged(values: Sequence[Place]) -> list[Place]:
 
 def ambiguous(name: str, labels: Iterable[str]) -> Ambiguous:
     """A name that several nodes share; the remedy shows what to write instead."""
-    known = sorted(labels)
-    forms = [with_label(name, label) for label in known if split_label(with_label(name, label)) == (name, label)]
+    nodes = sorted(labels)
+    forms = [with_label(name, label) for label in nodes if split_label(with_label(name, label)) == (name, label)]
     remedy = f"Write {' or '.join(forms)}" if forms else "Give the label, too"
-    if len(set(known)) < len(known):
+    if len(set(nodes)) < len(nodes):
         remedy = "It is an alias: write the node's own name"
-    return Ambiguous(f"{name!r} names {len(known)} nodes, with the labels {', '.join(known)}", remedy)
+    return Ambiguous(f"{name!r} names {len(nodes)} nodes, with the labels {', '.join(nodes)}", remedy)
 
 
 def no_node(reference: str) -> NotFound:
@@ -299,8 +299,8 @@ def still_a_source(record: int, items: Sequence[int]) -> RequestError:
 # ---------------------------------------------------------------- vectors
 
 
-def other_space(known: Space, wanted: Space) -> SpaceMismatch:
+def other_space(space: Space, wanted: Space) -> SpaceMismatch:
     return SpaceMismatch(
-        f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
+        f"the vectors here come from {space.fingerprint}, not from {wanted.fingerprint}",
         "Use that embedder again, or compute all vectors again: fourfold reembed",
     )

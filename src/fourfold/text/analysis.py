@@ -137,16 +137,16 @@ def _token_words(languages: tuple[str, ...]) -> _TokenWords:
     return _TokenWords(languages)
 
 
-def distinct_words(found: Sequence[Sequence[QueryWord]], language: str) -> list[QueryWord]:
+def distinct_words(parts: Sequence[Sequence[QueryWord]], language: str) -> list[QueryWord]:
     """Return `query_words` of these tokens of a query in a language."""
-    return _merged(found, stop_words(language)) or _merged(found, frozenset())
+    return _merged(parts, stop_words(language)) or _merged(parts, frozenset())
 
 
-def _merged(found: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> list[QueryWord]:
+def _merged(parts: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> list[QueryWord]:
     """Merge words that have the same stems (contract, contracts); several pieces of one token count half each."""
     words: list[QueryWord] = []
     counts: dict[tuple[tuple[str, float], ...], float] = {}
-    for token in found:
+    for token in parts:
         share = 1.0 if len(token) == 1 else 0.5
         for word in token:
             if word.surface in stops:

@@ -27,12 +27,12 @@ def analyse_together(texts: Sequence[tuple[str, str]], language: str) -> Iterato
             yield _one_by_one(batch, language)
 
 
-def split_letters(found: Found) -> list[str]:
+def split_letters(words: Found) -> list[str]:
     """The terms of each item, with a space after each."""
-    bounds = pairwise([0, *found.letter_ends.tolist()])
-    if not found.letters.isascii():
-        return [found.letters[a:b].decode() for a, b in bounds]
-    letters = found.letters.decode("ascii")
+    bounds = pairwise([0, *words.letter_ends.tolist()])
+    if not words.letters.isascii():
+        return [words.letters[a:b].decode() for a, b in bounds]
+    letters = words.letters.decode("ascii")
     return [letters[a:b] for a, b in bounds]
 
 

@@ -304,15 +304,15 @@ def links(text: str) -> list[str]:
     return list(dict.fromkeys(filter(None, map(str.strip, names))))
 
 
-def _names(found: re.Match[str]) -> Iterator[str]:
-    if found["target"] is None:
-        page = found["page"] or found["part"] or ""
+def _names(match: re.Match[str]) -> Iterator[str]:
+    if match["target"] is None:
+        page = match["page"] or match["part"] or ""
         yield page.removesuffix(".md")
         yield _file_name(page)
-    elif not _EXTERNAL.match(found["target"]):
-        page, _, part = unquote(found["target"]).partition("#")
+    elif not _EXTERNAL.match(match["target"]):
+        page, _, part = unquote(match["target"]).partition("#")
         yield _file_name(page) if page else part
-        yield found["label"].strip("*_")
+        yield match["label"].strip("*_")
 
 
 def _file_name(path: str) -> str:
@@ -399,10 +399,10 @@ def _name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def named_files(spelled: Mapping[str, str], found: Sequence[tuple[int, str]]) -> dict[str, list[int]]:
-    """Group the chunks (id, path) in `found` by path, keeping files that the query names."""
+def named_files(spelled: Mapping[str, str], names: Sequence[tuple[int, str]]) -> dict[str, list[int]]:
+    """Group the chunks (id, path) in `names` by path, keeping files that the query names."""
     files: dict[str, list[int]] = {}
-    for item, path in found:
+    for item, path in names:
         if _means(spelled.get(fold(_name(path)), ""), path):
             files.setdefault(path, []).append(item)
     return files

@@ -66,11 +66,11 @@ def _literal(piece: str) -> str:
 _SPAN = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 
-def _span(found: re.Match[str]) -> str:
+def _span(match: re.Match[str]) -> str:
     """A character, or a range such as a-z; a reversed range is empty."""
-    if found[1] is None:
-        return re.escape(found[0])
-    return f"{re.escape(found[1])}-{re.escape(found[2])}" if found[1] <= found[2] else ""
+    if match[1] is None:
+        return re.escape(match[0])
+    return f"{re.escape(match[1])}-{re.escape(match[2])}" if match[1] <= match[2] else ""
 
 
 _CACHED_TRANSITIONS = 10_000

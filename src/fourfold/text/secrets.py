@@ -180,7 +180,7 @@ def _hint(written: str) -> Hint:
 def _hinted(texts: Sequence[str]) -> list[int]:
     """The bits of the hints in each text."""
     plain = [text if text.isascii() and "\0" not in text else _plain(text) for text in texts]
-    return _scanner()[0].found(plain)
+    return _scanner()[0].find(plain)
 
 
 def _plain(text: str) -> str:
@@ -230,8 +230,8 @@ def masked_each(texts: Sequence[str]) -> list[str]:
     return [_masked(text, _secrets_of(_kinds_of(bits), text)) for text, bits in zip(texts, _hinted(texts), strict=True)]
 
 
-def _masked(text: str, found: Sequence[Secret]) -> str:
-    for secret in reversed(found):
+def _masked(text: str, secrets: Sequence[Secret]) -> str:
+    for secret in reversed(secrets):
         text = f"{text[: secret.start]}{MARK}{secret.kind}]{text[secret.end :]}"
     return text
 

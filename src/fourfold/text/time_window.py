@@ -88,14 +88,14 @@ def _grammar(language: str) -> Grammar:
     return time_german.GRAMMAR if language == "de" else time_english.GRAMMAR
 
 
-def _covered(found: Iterable[Bounds]) -> int:
+def _covered(bounds: Iterable[Bounds]) -> int:
     """Characters of the text that a language explains."""
-    return sum(one.last - one.first for one in found)
+    return sum(one.last - one.first for one in bounds)
 
 
-def _narrowest(found: Iterable[Bounds]) -> Bounds | None:
+def _narrowest(bounds: Iterable[Bounds]) -> Bounds | None:
     """The one that lies within all others."""
-    ordered = sorted(found, key=lambda one: (_size(one), one.first - one.last))
+    ordered = sorted(bounds, key=lambda one: (_size(one), one.first - one.last))
     if not ordered:
         return None
     inner = ordered[0]
@@ -159,28 +159,28 @@ _FEW_WORDS: Final = 8
 """Keywords with a time: "meeting notes last week"."""
 
 
-def asks_when(text: str, found: Words, now: datetime) -> bool:
-    if found.start is not None and found.start > now:
+def asks_when(text: str, words: Words, now: datetime) -> bool:
+    if words.start is not None and words.start > now:
         return False
-    if _FOR.search(text[: found.first]):
+    if _FOR.search(text[: words.first]):
         return False
-    sentence = _sentence_at(text, found)
+    sentence = _sentence_at(text, words)
     if len(text) > len(sentence) + 2 and "?" not in text:
         return False  # several sentences that ask nothing
-    rest = sentence.replace(found.words, " ")
+    rest = sentence.replace(words.words, " ")
     later = _NOT_YET.search(rest) is not None
     was = _WAS.search(rest) is not None and _GERMAN.search(sentence) is None
     if was or _PAST.search(rest) or (not later and _PARTICIPLE.search(rest)):
         return True
-    if found.repeats and _HABIT.match(sentence) and not _DIGIT.search(found.words):
+    if words.repeats and _HABIT.match(sentence) and not _DIGIT.search(words.words):
         return False  # about any Sunday, or any March
-    over = found.end is not None and found.end <= now
-    if over and _DATED.search(found.words) and sentence.rstrip().endswith("?"):
+    over = words.end is not None and words.end <= now
+    if over and _DATED.search(words.words) and sentence.rstrip().endswith("?"):
         return True  # "What does she report on 6 January?"
     return len(text.split()) <= _FEW_WORDS and not later
 
 
-def _sentence_at(text: str, found: Words) -> str:
-    begin = max((match.end() for match in _SENTENCE.finditer(text, 0, found.first)), default=0)
-    end = _SENTENCE.search(text, found.first + len(found.words))
+def _sentence_at(text: str, words: Words) -> str:
+    begin = max((match.end() for match in _SENTENCE.finditer(text, 0, words.first)), default=0)
+    end = _SENTENCE.search(text, words.first + len(words.words))
     return text[begin : len(text) if end is None else end.start() + 1]

@@ -314,7 +314,7 @@ def test_presets_are_kept_in_a_file_that_the_settings_read(tmp_path: Path) -> No
     environ = {"FOURFOLD_PRESETS_FILE": str(file), "FOURFOLD_PRESET": "office"}
     loaded = load({}, environ, None)
     assert loaded.settings.plan.tuned == {"office": preset.tuning}
-    assert loaded.given["top_k"].value == 10
+    assert loaded.values["top_k"].value == 10
     write_presets(file, {})
     with pytest.raises(InvalidSetting, match="preset has to be one of auto"):
         load({}, environ, None)

@@ -275,21 +275,6 @@ def test_names_that_end_with_white_space_are_stored_as_every_store_takes_them(tr
         assert other.count() == len(SPACED)
 
 
-@posix
-def test_files_that_older_versions_stored_with_white_space_are_stored_again(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
-        with monkeypatch.context() as older:
-            older.setattr(walk, "_file_name", walk.stored_name)
-            index(memory, tree, {"name ": "two", "other ": "three"})
-        assert memory.check() != []
-        report = index(memory, tree, {"other": "new beside it"})
-        assert (report.new, report.moved) == (3, 0)
-        assert memory.check() == []
-        assert names(memory) == {"name\\x20", "other\\x20", "other"}
-
-
 # ---------------------------------------------------------------- rules of .gitignore, compared with pathspec
 
 

@@ -120,7 +120,7 @@ _LINKED: Final = re.compile(
 
 def plain(heading: str) -> str:
     """Remove the marks of links, code and emphasis from a heading."""
-    text = _LINKED.sub(lambda found: found[1] or found[2] or "", heading[:_HEADING_CHARACTERS])
+    text = _LINKED.sub(lambda match: match[1] or match[2] or "", heading[:_HEADING_CHARACTERS])
     return " ".join(text.replace("`", "").strip("*_ ").split())[:200]
 
 

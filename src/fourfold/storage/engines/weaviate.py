@@ -364,8 +364,8 @@ def _entry(uuid: UUID) -> Entry:
     return Entry(uuid.int >> 64, uuid.int & (1 << _VERSION_BITS) - 1)
 
 
-def _items(found: Any) -> list[int]:
-    return [_entry(each.uuid).item for each in found.objects]
+def _items(answer: Any) -> list[int]:
+    return [_entry(each.uuid).item for each in answer.objects]
 
 
 def _spelled(hashes: Any) -> str:

@@ -308,10 +308,10 @@ def together(db: Connection, statements: Sequence[Statement]) -> list[list[Any]]
     if len(statements) <= 1:
         return [db.rows(*statement) for statement in statements]
     parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))  # noqa: S608  (our own clauses)
-    found: list[list[Any]] = [[] for _ in statements]
+    answers: list[list[Any]] = [[] for _ in statements]
     for row in db.rows(" UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
-        found[row[0]].append(row[1:])
-    return found
+        answers[row[0]].append(row[1:])
+    return answers
 
 
 def copy_rows(db: Connection, table: str, data: Iterable[bytes]) -> None:

@@ -611,11 +611,11 @@ def _compared(database: Database, engine: Engine, namespace: str, low: int, high
                 yield Drift(node.name, "stale", entry)
 
 
-def _may_hold(entry: Entry, known: Sequence[int], cursor: Cursor) -> bool:
+def _may_hold(entry: Entry, items: Sequence[int], cursor: Cursor) -> bool:
     """The last version, and older ones while the last one was not fed."""
-    if not known:
+    if not items:
         return True  # reported as unlogged
-    return entry.version == known[-1] or (entry.version in known and Cursor(known[-1], entry.item) > cursor)
+    return entry.version == items[-1] or (entry.version in items and Cursor(items[-1], entry.item) > cursor)
 
 
 def _listed(

@@ -134,12 +134,12 @@ class PostgresGraph(GraphReader["PostgresSnapshot"]):
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(item_links(self._at.db, self._at.ns.id, ids), filters)
 
-    def _passing(self, found: list[Link], filters: Filters) -> list[Link]:
+    def _passing(self, links: list[Link], filters: Filters) -> list[Link]:
         """The links whose item passes the filters."""
-        if filters.condition is None or not found:
-            return found
-        kept = set(self._at.rows.ids(filters, sorted({link.item for link in found})))
-        return [link for link in found if link.item in kept]
+        if filters.condition is None or not links:
+            return links
+        kept = set(self._at.rows.ids(filters, sorted({link.item for link in links})))
+        return [link for link in links if link.item in kept]
 
 
 # ---------------------------------------------------------------- tags
@@ -154,10 +154,10 @@ class TagUses:
         return self._at.caches.tag_counts.get(ns.id, ns.changes, "", self._counted, limits.TAG_CACHE_SECONDS)
 
     def _counted(self) -> Mapping[str, int]:
-        known = "item_tags WHERE ns = ?"
+        tables = "item_tags WHERE ns = ?"
         if self._at.hidden.superseded:
-            known = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = ? AND superseded_at IS NULL"
-        sql = f"SELECT folded, count(*) FROM {known} GROUP BY folded ORDER BY folded"  # noqa: S608  (our own clauses)
+            tables = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = ? AND superseded_at IS NULL"
+        sql = f"SELECT folded, count(*) FROM {tables} GROUP BY folded ORDER BY folded"  # noqa: S608  (our own clauses)
         return dict(self._at.db.rows(sql, self._at.ns.id))
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:

@@ -70,8 +70,8 @@ def _drift(db: Connection, ns: Namespace) -> Iterator[str]:
             count_terms(terms, expected, language)
     if wrong:
         yield f"keyword search differs from the text of {wrong} items"
-    known = {term: counts for term, *counts in db.rows("SELECT term, items, german FROM terms WHERE ns = ?", ns.id)}
-    if known != terms:
+    counted = {term: counts for term, *counts in db.rows("SELECT term, items, german FROM terms WHERE ns = ?", ns.id)}
+    if counted != terms:
         yield "keyword search has a wrong count of a term"
     if not postings.is_sound(db, ns):
         yield "the postings differ from the texts"

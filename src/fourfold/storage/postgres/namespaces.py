@@ -86,18 +86,18 @@ def finding(namespace: str, *, lock: bool = False) -> str:
     return f"{_SELECT} WHERE name = {name}{' FOR NO KEY UPDATE' if lock else ''}"
 
 
-def found(answer: Sequence[Any], namespace: str) -> Namespace:
+def in_answer(answer: Sequence[Any], namespace: str) -> Namespace:
     return Namespace.read(answer[0]) if answer else Namespace(0, namespace)
 
 
 def find(db: Connection, namespace: str) -> Namespace:
-    return found(db.rows(f"{_SELECT} WHERE name = ?", namespace), namespace)
+    return in_answer(db.rows(f"{_SELECT} WHERE name = ?", namespace), namespace)
 
 
 def awaited(db: Connection, ns: Namespace) -> Namespace:
     """A namespace without a row, once no other process writes to it, so that a write can rely on what it reads."""
     db.run("SELECT pg_advisory_xact_lock(?, hashtext(?))", _LOCK, ns.name)
-    return found(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", ns.name), ns.name)
+    return in_answer(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", ns.name), ns.name)
 
 
 def everyone(db: Connection) -> list[Namespace]:
@@ -107,7 +107,7 @@ def everyone(db: Connection) -> list[Namespace]:
 def create(db: Connection, namespace: str) -> Namespace:
     """Creates and locks a namespace; locks it where another process has just created it."""
     db.run("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING", namespace)
-    return found(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", namespace), namespace)
+    return in_answer(db.rows(f"{_SELECT} WHERE name = ? FOR NO KEY UPDATE", namespace), namespace)
 
 
 def store(db: Connection, ns: Namespace) -> None:

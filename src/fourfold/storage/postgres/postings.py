@@ -72,14 +72,14 @@ class Shelf:
 
     def parts(self, ns: Namespace) -> dict[int, Part]:
         """The cached parts of a namespace."""
-        known = ((part, self._known.get((ns.id, part))) for part in ns.parts)
-        return {number: part for number, part in known if part is not None}
+        cached = ((part, self._known.get((ns.id, part))) for part in ns.parts)
+        return {number: part for number, part in cached if part is not None}
 
-    def learn(self, ns: Namespace, parts: dict[int, Part], found: Packed) -> list[tuple[Part, Uses]]:
+    def learn(self, ns: Namespace, parts: dict[int, Part], rows: Packed) -> list[tuple[Part, Uses]]:
         """Adds the parts in the answer to `uses` to `parts`; returns all of them with the uses of the terms."""
         terms: dict[int, dict[int, memoryview]] = {part: {} for part in ns.parts}
         read: dict[int, Part] = {}
-        for part, term, content in found:
+        for part, term, content in rows:
             if term == _ROWS:
                 read[part] = Part.read(bytes(content))
             else:
@@ -104,11 +104,11 @@ def rarest(query: KeywordQuery, items: int, most_uses: int) -> list[Word]:
     return [word for word in query.words if word in kept]
 
 
-def uses(ns: Namespace, hashes: Sequence[int], known: Mapping[int, Part]) -> Statement:
+def uses(ns: Namespace, hashes: Sequence[int], parts: Mapping[int, Part]) -> Statement:
     """The uses of these terms in all parts, and the items of parts that are not known yet."""
     sql = "SELECT part, term, uses FROM postings WHERE ns = ? AND (part = ANY(?::bigint[]) AND term = ANY(?::bigint[])"
     asked = (f"{sql})", ns.id, array(ns.parts), array(hashes))
-    if lacking := [part for part in ns.parts if part not in known]:
+    if lacking := [part for part in ns.parts if part not in parts]:
         asked = (f"{sql} OR part = ANY(?::bigint[]) AND term = {_ROWS})", *asked[1:], array(lacking))
     return packed(asked, "uses", first="part", second="term")
 
@@ -130,9 +130,9 @@ class Proposals:
         return [*better.tolist(), *equal.tolist()], float(least)
 
 
-def proposals(found: Iterable[tuple[Part, Uses]], words: Sequence[Word], average_length: float) -> Proposals:
+def proposals(parts: Iterable[tuple[Part, Uses]], words: Sequence[Word], average_length: float) -> Proposals:
     ids, scores = [np.empty(0, np.int64)], [np.empty(0)]
-    for part, uses in found:
+    for part, uses in parts:
         total = _scores(part, uses, words, average_length)
         rows = np.flatnonzero(total)
         ids.append(part.ids[rows])
@@ -140,11 +140,11 @@ def proposals(found: Iterable[tuple[Part, Uses]], words: Sequence[Word], average
     return Proposals(np.concatenate(ids), np.concatenate(scores))
 
 
-def _scores(part: Part, found: Uses, words: Sequence[Word], average_length: float) -> Floats:
+def _scores(part: Part, uses: Uses, words: Sequence[Word], average_length: float) -> Floats:
     total = np.zeros(len(part.ids))
     for word in words:
         variants = zip(map(term_hash, word.terms), word.values, strict=True)
-        earned = [_earned(part, found[hashed], worth, average_length) for hashed, worth in variants if hashed in found]
+        earned = [_earned(part, uses[hashed], worth, average_length) for hashed, worth in variants if hashed in uses]
         _add(total, earned)
     return total
 
@@ -257,9 +257,9 @@ def _last(db: Connection, ns: Namespace, first: int) -> int:
 def _collected(db: Connection, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
     """The texts of some changes, and their terms one after the other."""
     sql = "SELECT item, hashes FROM texts WHERE ns = ? AND change > ? AND change <= ?"
-    found = db.rows(sql, ns, first, last)
-    ids = [item for item, _ in found]
-    texts: list[bytes] = [hashed for _, hashed in found]
+    rows = db.rows(sql, ns, first, last)
+    ids = [item for item, _ in rows]
+    texts: list[bytes] = [hashed for _, hashed in rows]
     lengths = np.array([len(text) // 4 for text in texts], np.uint32)
     return Part(np.array(ids, np.int64), lengths), np.frombuffer(b"".join(texts), np.uint32)
 
@@ -301,31 +301,31 @@ def is_sound(db: Connection, ns: Namespace) -> bool:
     sql = "SELECT term, uses FROM postings WHERE ns = ? AND part = ?"
     first = -1
     for number in ns.parts:
-        found = dict(db.rows(sql, ns.id, number))
-        if _ROWS not in found or not _holds(found, *_collected(db, ns.id, first, number)):
+        postings = dict(db.rows(sql, ns.id, number))
+        if _ROWS not in postings or not _holds(postings, *_collected(db, ns.id, first, number)):
             return False
         first = number
     return True
 
 
-def _holds(found: dict[int, bytes], texts: Part, terms: Numbers) -> bool:
+def _holds(postings: dict[int, bytes], texts: Part, terms: Numbers) -> bool:
     """Whether a part has these texts; it may have others, which were replaced or removed."""
-    part = Part.read(found.pop(_ROWS))
+    part = Part.read(postings.pop(_ROWS))
     row_of = {item: row for row, item in enumerate(part.ids.tolist())}
     where = np.array([row_of.get(item, -1) for item in texts.ids.tolist()], np.int64)
     if (where < 0).any() or (part.lengths[where] != texts.lengths).any():
         return False
     wanted, often = _counted(np.repeat(where, texts.lengths).astype(np.uint64), terms)
-    held, counts = _flat(found)
+    held, counts = _flat(postings)
     live = np.isin(held & np.uint64(0xFFFFFFFF), where.astype(np.uint64))
     return np.array_equal(held[live], wanted) and np.array_equal(counts[live], often)
 
 
-def _flat(found: Uses) -> tuple[Pairs, Bytes]:
+def _flat(postings: Uses) -> tuple[Pairs, Bytes]:
     """All postings of a part, in order."""
     pairs, counts = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
-    for term in sorted(found):
-        places, often = _uses(found[term])
+    for term in sorted(postings):
+        places, often = _uses(postings[term])
         pairs.append(np.uint64(term << 32) | places.astype(np.uint64))
         counts.append(often)
     return np.concatenate(pairs), np.concatenate(counts)

@@ -176,10 +176,10 @@ def _refresh_facts(db: Connection) -> None:
     """Metadata with lists or maps in the form that filters on nested keys and elements compare."""
     sql = "SELECT id, metadata FROM items WHERE id > ? AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
     last = 0
-    while found := db.rows(sql, last):
-        fresh = [(facts(json.loads(metadata)), item) for item, metadata in found]
+    while rows := db.rows(sql, last):
+        fresh = [(facts(json.loads(metadata)), item) for item, metadata in rows]
         db.run_many("UPDATE items SET facts = ?::jsonb WHERE id = ?", fresh)
-        last = found[-1][0]
+        last = rows[-1][0]
 
 
 _BLOCKS = """
@@ -275,13 +275,13 @@ def migrate(db: Connection, schema: str) -> None:
         return
     with db.transaction():
         db.run("SELECT pg_advisory_xact_lock(?, hashtext(?))", _LOCK, schema)
-        found = _known_version(db, schema)  # another server may have been quicker
+        version = _known_version(db, schema)  # another server may have been quicker
         _prepare(db, schema)
-        for step in _STEPS[found:VERSION]:
+        for step in _STEPS[version:VERSION]:
             (db.run(step) if isinstance(step, str) else step(db))
         db.run("DELETE FROM fourfold_schema")
         db.run("INSERT INTO fourfold_schema VALUES (?)", VERSION)
-        if not found:
+        if not version:
             db.run("INSERT INTO settings VALUES ('analyser', ?)", ANALYSER_VERSION)
 
 
@@ -303,12 +303,13 @@ def _known_version(db: Connection, schema: str) -> int:
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'fourfold_schema'"
     if db.value(sql, schema) is None:
         return 0
-    found = db.value(f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
-    if found > VERSION:
+    version = db.value(f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
+    if version > VERSION:
         raise NewerSchema(
-            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
+            f"this store has schema {version}, this Fourfold knows up to {VERSION}",
+            "Upgrade it: pip install -U fourfold",
         )
-    return found
+    return version
 
 
 def _prepare(db: Connection, schema: str) -> None:

@@ -85,11 +85,11 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         self.tags = TagUses(self)
 
     def _begin(self) -> None:
-        given = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
-        timeout = "" if self._seconds == limits.READ_SECONDS else given  # otherwise that of the connection
+        limit = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
+        timeout = "" if self._seconds == limits.READ_SECONDS else limit  # otherwise that of the connection
         sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self.namespace)}"
         self._db, rows = self._database.begin(sql, self.deadline)
-        self.read_as(namespaces.found(rows, self.namespace))
+        self.read_as(namespaces.in_answer(rows, self.namespace))
 
     @property
     def db(self) -> Connection:  # pyright: ignore[reportIncompatibleVariableOverride]  (it is never set)
@@ -122,7 +122,7 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
     def vectors_of(self, ids: Sequence[int]) -> dict[int, Vector | Windows]:
         return vectors.stored(self.db, self.ns.dimension, ids)
 
-    def expand(self, given: Expansion, filters: Filters) -> None:
+    def expand(self, expansion: Expansion, filters: Filters) -> None:
         return None
 
     def keyword_query(self, text: str) -> KeywordQuery:
@@ -138,8 +138,8 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         most = self.tuning.narrow_items
 
         def few() -> list[int] | None:
-            found = self.rows.first_ids(filters, most + 1)
-            return sorted(found) if len(found) <= most else None
+            ids = self.rows.first_ids(filters, most + 1)
+            return sorted(ids) if len(ids) <= most else None
 
         narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
         return (where(self.db, filters, self.ns.id) if narrow is None else ("", ())), narrow
@@ -219,11 +219,11 @@ class PostgresStore:
         with writer.turn(limits.BUSY_SECONDS) as mine, self.database.translated():
             if not mine:
                 raise StoreBusy(f"{namespace} has been written to for {limits.BUSY_SECONDS:g} s", "Try again")
-            db, found = self.database.begin(f"BEGIN; {namespaces.finding(namespace, lock=True)}")
+            db, rows = self.database.begin(f"BEGIN; {namespaces.finding(namespace, lock=True)}")
             tx: PostgresTransaction | None = None
             try:
                 with self.database.committed(db):
-                    ns = namespaces.found(found, namespace)
+                    ns = namespaces.in_answer(rows, namespace)
                     tx = PostgresTransaction(db, ns if ns.exists else namespaces.awaited(db, ns), self._linkers)
                     yield tx
                     tx.store()

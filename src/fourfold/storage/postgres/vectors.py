@@ -188,12 +188,12 @@ def matrix(content: bytes | memoryview, dimension: int) -> Matrix:
     return np.frombuffer(content, np.uint8).reshape(-1, width)[:, _HEADER_BYTES:].copy().view(">f4").astype(np.float32)
 
 
-def scored(found: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
+def scored(rows: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
     """Exact cosines, rounded so that equal vectors tie. Best first, ties by id."""
-    if not len(found.first):
+    if not len(rows.first):
         return ()
-    ids = found.first
-    products = np.vecdot(matrix(found.content, dimension).astype(np.float64), query.astype(np.float64))
+    ids = rows.first
+    products = np.vecdot(matrix(rows.content, dimension).astype(np.float64), query.astype(np.float64))
     cosines = cast("NDArray[np.float64]", np.round(products, 6))
     best = np.lexsort((ids, -cosines))
     best = best[np.sort(np.unique(ids[best], return_index=True)[1])]  # of the windows of an item, the nearest
@@ -241,8 +241,8 @@ def _best(lists: Sequence[Sequence[Hit]]) -> tuple[Hit, ...]:
     return tuple(sorted(best.values(), key=lambda hit: (-hit.score, hit.id)))
 
 
-def _items_in(found: Packed) -> int:
-    return len(np.unique(found.first))
+def _items_in(rows: Packed) -> int:
+    return len(np.unique(rows.first))
 
 
 def _sent(statement: Statement) -> Statement:

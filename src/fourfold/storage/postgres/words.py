@@ -132,9 +132,9 @@ class AskedLexicon:
         self._missing = {}
         terms = sendable(text for text, _ in self._asked["is"])
         sql = "SELECT term, 0::bigint, convert_to(term, 'UTF8') FROM terms "
-        known = (f"{sql}WHERE ns = ? AND term = ANY(?) AND german > 0", ns, terms)
+        exact = (f"{sql}WHERE ns = ? AND term = ANY(?) AND german > 0", ns, terms)
         ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
-        return [known, *ends] if self._asked["is"] else ends
+        return [exact, *ends] if self._asked["is"] else ends
 
     def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
         asked = [kind for kind in _KINDS if self._asked[kind]]
@@ -237,10 +237,10 @@ class KeywordSearch:
         was not worth it, or if these are not all of its terms.
         """
         ns, queries = self._at.ns, self._at.caches.queries
-        query = queries.known(ns.id, ns.text_changes, text)
+        query = queries.cached(ns.id, ns.text_changes, text)
         if query is not None:
             return query, None
-        preparing = Preparation(ns, text, self._at.caches.code_shares.known(ns.id, ns.text_changes, ""))
+        preparing = Preparation(ns, text, self._at.caches.code_shares.cached(ns.id, ns.text_changes, ""))
         questions, terms = preparing.questions(), frozenset(preparing.terms)
         is_early = limit is not None and terms and ns.parts and ns.items <= EARLY_ITEMS
         early = self._proposing(terms, _ANYTHING) if is_early else []
@@ -411,10 +411,10 @@ def _keys(ns: Namespace, hashes: Iterable[int]) -> str:
 # ---------------------------------------------------------------- scores
 
 
-def score(ns: Namespace, query: KeywordQuery, found: Packed) -> Scored:
-    """`found`: items with their hashes."""
-    ids, terms = found.first, np.frombuffer(found.content, np.uint32)
-    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(found.lengths // 4), terms)
+def score(ns: Namespace, query: KeywordQuery, texts: Packed) -> Scored:
+    """`texts`: items with their hashes."""
+    ids, terms = texts.first, np.frombuffer(texts.content, np.uint32)
+    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(texts.lengths // 4), terms)
     return scoring.score([(documents, documents.live)], scoring.prepare(query), ns.average_length)
 
 

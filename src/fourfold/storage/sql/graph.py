@@ -275,15 +275,15 @@ def nodes_by_name(db: Db, ns: int, folded: Collection[str]) -> dict[str, list[Na
 
 
 def resolve(
-    db: Db, ns: int, reference: str, label: str | None = None, known: Mapping[str, Sequence[NamedNode]] | None = None
+    db: Db, ns: int, reference: str, label: str | None = None, by_name: Mapping[str, Sequence[NamedNode]] | None = None
 ) -> int | None:
     """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases.
 
-    `known`: nodes by name, where some were read before.
+    `by_name`: nodes by name, where some were read before.
     """
     name, label = split_label(reference) if label is None else (reference, label)
     folded = normal_name(name)
-    nodes = nodes_by_name(db, ns, [folded])[folded] if known is None or folded not in known else known[folded]
+    nodes = nodes_by_name(db, ns, [folded])[folded] if by_name is None or folded not in by_name else by_name[folded]
     fitting = [node for node in nodes if label is None or node.label == label]
     best = [node for node in fitting if node.is_own] or fitting
     if len(best) > 1:
@@ -441,7 +441,7 @@ class GraphWriter:
         nodes: dict[str, int] = {}
         fresh: list[str] = []
         for end in ends:
-            node = resolve(db, ns.id, end, known=by_name)
+            node = resolve(db, ns.id, end, by_name=by_name)
             if node is None:
                 name, label = split_label(end)
                 made, added = ensure_nodes(db, ns.id, [(name, label or LABEL)], made=True)

@@ -215,8 +215,8 @@ class Linker:
             wanted = {(item, node) for item, names in named.items() for name in names for node in nodes.get(name, ())}
             if wanted:
                 wanted -= {(item, node) for node, item in rows.owned([item.id for item in part])}
-            known = rows.mentions(stored) if stored else set[tuple[int, int]]()
-            rows.change_mentions(sorted(known - wanted), sorted(wanted - known))
+            stored_mentions = rows.mentions(stored) if stored else set[tuple[int, int]]()
+            rows.change_mentions(sorted(stored_mentions - wanted), sorted(wanted - stored_mentions))
 
     def read_names(self, reading: Opened) -> None:
         """Reads all names the first time, and again when looking words up has cost half as much.
@@ -253,10 +253,10 @@ def _own_nodes(rows: LinkRows, changed: Sequence[Linked]) -> tuple[list[str], se
     nodes, fresh = graph.ensure_nodes(rows.db, rows.ns.id, list(names), made=False)
     owned = {(nodes[name, LABEL], item.id) for item in changed for name in item.names}
     stored = [item.id for item in changed if not item.is_new]
-    known = rows.owned(stored)
-    lost = [pair for pair, made in known.items() if not made and pair not in owned]
+    stored_owners = rows.owned(stored)
+    lost = [pair for pair, made in stored_owners.items() if not made and pair not in owned]
     rows.detach(lost)
-    rows.attach(sorted(owned - known.keys()))
+    rows.attach(sorted(owned - stored_owners.keys()))
     return fresh, {node for node, _ in lost}
 
 
@@ -354,7 +354,7 @@ def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
         spellings = (word, _contracted(word))
         terms = [analyse(spelling, language) for spelling in spellings for language in languages]
         if len(word) > 1 and all(terms):  # a single letter may be part of a token, and a stop word is not a term
-            groups.append({*spellings, *(term for found in terms for term in found)})
+            groups.append({*spellings, *(term for own in terms for term in own)})
     return groups
 
 

@@ -59,11 +59,11 @@ class Namespace:
 
     def fix_space(self, wanted: Space) -> None:
         """Gives a namespace without a space this one. SpaceMismatch if it has another one."""
-        known = self.space
-        if known is None:
+        space = self.space
+        if space is None:
             self.space = wanted
-        elif known != wanted:
-            raise other_space(known, wanted)
+        elif space != wanted:
+            raise other_space(space, wanted)
 
     @property
     def size(self) -> Size:

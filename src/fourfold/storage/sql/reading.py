@@ -185,22 +185,22 @@ class Cache(Generic[T]):
 
     def __init__(self, most: int = 64) -> None:
         self._most = most
-        self._known: dict[tuple[int, str], tuple[int, float, T]] = {}
+        self._answers: dict[tuple[int, str], tuple[int, float, T]] = {}
 
-    def known(self, ns: int, change: int, what: str) -> T | None:
-        known = self._known.get((ns, what))
-        return known[2] if known is not None and known[0] == change else None
+    def cached(self, ns: int, change: int, what: str) -> T | None:
+        entry = self._answers.get((ns, what))
+        return entry[2] if entry is not None and entry[0] == change else None
 
     def add(self, ns: int, change: int, what: str, answer: T) -> T:
-        if len(self._known) >= self._most:
-            self._known.clear()
-        self._known[ns, what] = (change, time.monotonic(), answer)
+        if len(self._answers) >= self._most:
+            self._answers.clear()
+        self._answers[ns, what] = (change, time.monotonic(), answer)
         return answer
 
     def get(self, ns: int, change: int, what: str, fresh: Callable[[], T], seconds: float = math.inf) -> T:
-        known = self._known.get((ns, what))
-        if known is not None and known[0] == change and time.monotonic() - known[1] <= seconds:
-            return known[2]
+        entry = self._answers.get((ns, what))
+        if entry is not None and entry[0] == change and time.monotonic() - entry[1] <= seconds:
+            return entry[2]
         return self.add(ns, change, what, fresh())
 
 
@@ -272,9 +272,9 @@ class ItemReader:
             "(SELECT fact FROM items WHERE ns = ? AND id = ?)"
         )
         ns = self._at.ns.id
-        known = self.get(self._at.db.column(sql, ns, item, ns, item, ns, ns, item)).values()
+        stored = self.get(self._at.db.column(sql, ns, item, ns, item, ns, ns, item)).values()
         kept = SavedVersions(self._at.db, ns).of_items([item])
-        return versions.latest_first([*known, *(versions.as_item(each, self._at.namespace) for each in kept)])
+        return versions.latest_first([*stored, *(versions.as_item(each, self._at.namespace) for each in kept)])
 
     def versions(self, ids: Sequence[int]) -> dict[int, Item]:
         kept = SavedVersions(self._at.db, self._at.ns.id).of_ids(ids)
@@ -291,12 +291,9 @@ class ItemReader:
         """Kinds, languages or keys of metadata, each with the number of items that have it."""
         db = self._at.db
         name, table = ("pair.key", f", {db.metadata_keys}") if field == "metadata" else (f"items.{field}", "")
-        known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
-        sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
+        condition = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
+        sql = f"SELECT {name}, count(*) FROM items{table} WHERE {condition} GROUP BY 1"  # noqa: S608  (our own clauses)
         return dict(db.rows(sql, self._at.ns.id))
-
-
-# ---------------------------------------------------------------- windows of long items
 
 
 # ---------------------------------------------------------------- windows of long items

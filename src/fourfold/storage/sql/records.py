@@ -90,8 +90,8 @@ def history_fields(record: Record) -> dict[str, Any]:
 
 
 def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
-    found = {name: record[name] for name in names if name in record}
-    return {name: parse_time(value) if OPTIONAL[name].holds == "time" else value for name, value in found.items()}
+    values = {name: record[name] for name in names if name in record}
+    return {name: parse_time(value) if OPTIONAL[name].holds == "time" else value for name, value in values.items()}
 
 
 def vector(record: Record) -> Vector | Windows | None:
@@ -253,13 +253,13 @@ class RecordReader:
 
     def _read_item(self, record: Record) -> None:
         namespace = record["namespace"]
-        given = _checked_item(record)
-        for raw in given.source_ids:
+        item = _checked_item(record)
+        for raw in item.source_ids:
             self._require("raw", raw, namespace)
-        if given.key is not None:
-            self._once("the key", namespace, given.key)
-        elif given.path is not None:
-            self._once("the chunk", namespace, given.path, given.chunk_index)
+        if item.key is not None:
+            self._once("the key", namespace, item.key)
+        elif item.path is not None:
+            self._once("the chunk", namespace, item.path, item.chunk_index)
         spans = _checked_spans(record)
         if record["vector"] is not None:
             _check_vector(record["vector"], self._dimensions[namespace], len(spans) or 1)
@@ -349,23 +349,23 @@ def _checked_item(record: Record) -> NewItem:
     _require_bool(record["linked"], "linked")
     _check_metadata(record["metadata"])
     _check_optional(record)
-    given = new_item(record)
-    normal = rules.checked(given)
+    item = new_item(record)
+    normal = rules.checked(item)
     for field in ("title", "text", "key", "kind", "language", "path", *DETAILS):
-        _same(getattr(given, field), getattr(normal, field), field)
+        _same(getattr(item, field), getattr(normal, field), field)
     _same(record["tags"], sorted(normal.tags), "tags")
-    _same(given.source_ids, normal.source_ids, "source_ids")
-    if given.path is not None and given.chunk_index is None:
+    _same(item.source_ids, normal.source_ids, "source_ids")
+    if item.path is not None and item.chunk_index is None:
         raise _wrong("it has a path and no chunk_index")
-    return given
+    return item
 
 
 def _wrong(message: str) -> InvalidItem:
     return InvalidItem(message, _REMEDY)
 
 
-def _same(given: object, normal: object, what: str) -> None:
-    if given != normal:
+def _same(value: object, normal: object, what: str) -> None:
+    if value != normal:
         raise _wrong(f"{what} is not in the form in which it is stored")
 
 

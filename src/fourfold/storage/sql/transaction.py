@@ -139,16 +139,16 @@ class ItemTable(ABC, Generic[D, N]):
 
     def _check_sources(self, new: Sequence[NewItem]) -> None:
         wanted = list(dict.fromkeys(raw for item in new for raw in item.source_ids))
-        known = set(self.known_raw(wanted))
+        stored = set(self.known_raw(wanted))
         for raw in wanted:
-            if raw not in known:
+            if raw not in stored:
                 raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
 
     def known_raw(self, ids: Sequence[int]) -> list[int]:
         """Those of these raw records that exist."""
         sql = f"SELECT id FROM raw WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
-        known = set(self.db.column(sql, self.ns.id, self.db.ids(ids))) if ids else set[int]()
-        return [raw for raw in ids if raw in known]
+        stored = set(self.db.column(sql, self.ns.id, self.db.ids(ids))) if ids else set[int]()
+        return [raw for raw in ids if raw in stored]
 
     def _stored(self, names: Iterable[Any]) -> list[Row]:
         """The stored items that have one of these names."""
@@ -305,14 +305,14 @@ class ItemTable(ABC, Generic[D, N]):
         """The difference that these rows make."""
         touched = [row for row in rows if row.touched]
         fresh = [row for row in touched if row.before is None]
-        known = [row for row in touched if row.before is not None]
+        changed = [row for row in touched if row.before is not None]
         if any(not row.id for row in fresh):
             for row, id in zip(fresh, new_ids(self.db, self.ns.id, "items", len(fresh)), strict=True):
                 row.id = id
         if fresh:
             self._insert(fresh)
-        if known:
-            self._update(known)
+        if changed:
+            self._update(changed)
         retold = [row for row in touched if row.is_retold]
         self._index_texts([row.before.as_text for row in retold if row.before], [row.as_text for row in retold])
         for row in retold:
@@ -334,19 +334,19 @@ class ItemTable(ABC, Generic[D, N]):
         self._insert_sources(fresh)
         self._embed(fresh)
 
-    def _update(self, known: Sequence[Row]) -> None:
+    def _update(self, rows: Sequence[Row]) -> None:
         places = {**dict.fromkeys(_CHANGEABLE, "?"), **self.more_columns}
         self.db.run_many(
             f"UPDATE items SET {', '.join(f'{name} = {place}' for name, place in places.items())} WHERE id = ?",  # noqa: S608  (constants)
-            [(*self._values(row), row.id) for row in paced(known)],
+            [(*self._values(row), row.id) for row in paced(rows)],
         )
-        if tagged := [row for row in known if row.before and row.before.tags != row.tags]:
+        if tagged := [row for row in rows if row.before and row.before.tags != row.tags]:
             self._delete_of("item_tags", tagged)
             self._insert_tags(tagged)
-        if sourced := [row for row in known if row.before and row.before.sources != row.sources]:
+        if sourced := [row for row in rows if row.before and row.before.sources != row.sources]:
             self._delete_of("sources", sourced)
             self._insert_sources(sourced)
-        if embedded := [row for row in known if row.is_reworded or row.vector is not None]:
+        if embedded := [row for row in rows if row.is_reworded or row.vector is not None]:
             self.drop_vectors([row.id for row in embedded])
             self._embed(embedded)
 
@@ -377,8 +377,8 @@ class ItemTable(ABC, Generic[D, N]):
 
     def fix_space(self, dimension: int) -> None:
         """The first vector that a caller gives fixes the space of a namespace that has none."""
-        self.ns.space = known = self.ns.space or Space(GIVEN_SPACE, dimension)
-        check_dimension(dimension, known.dimension)
+        self.ns.space = space = self.ns.space or Space(GIVEN_SPACE, dimension)
+        check_dimension(dimension, space.dimension)
 
 
 def _change(row: Row) -> int:

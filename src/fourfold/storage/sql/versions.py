@@ -194,9 +194,9 @@ def as_item(version: Version, namespace: str) -> Item:
     return replace(item, superseded_at=moment(version.until), version_of=version.item)
 
 
-def _after(known: Sequence[Version], now: datetime) -> int:
+def _after(versions: Sequence[Version], now: datetime) -> int:
     """The time of a change, after all earlier changes even if the clock was set back."""
-    return max([micros(now), *(version.until + 1 for version in known)])
+    return max([micros(now), *(version.until + 1 for version in versions)])
 
 
 def _merged(tx: Tx, item: Item, kept: int, until: int) -> Version:

@@ -133,14 +133,14 @@ class Connection(Db, apsw.Connection):
             for step in range(1, len(path))
         ]
         keys = " AND ".join(f"k{step}.key = ?" for step in range(len(path)))
-        found, bindings = f"SELECT 1 FROM {', '.join(tables)} WHERE {keys}", tuple(path)  # noqa: S608  (our own clauses)
+        select, bindings = f"SELECT 1 FROM {', '.join(tables)} WHERE {keys}", tuple(path)  # noqa: S608  (our own clauses)
         if test.op == "exists":
-            return f"EXISTS ({found})", bindings
+            return f"EXISTS ({select})", bindings
         last = f"k{len(path) - 1}"
         whole = _value(test, last, [*_SCALARS, "json"])
         element = _value(test, "element", _SCALARS)
         elements = f"SELECT 1 FROM json_each(CASE {last}.type WHEN 'array' THEN {last}.value END) AS element WHERE"  # noqa: S608  (our own clauses)
-        sql = f"EXISTS ({found} AND ({whole[0]} OR EXISTS ({elements} {element[0]})))"
+        sql = f"EXISTS ({select} AND ({whole[0]} OR EXISTS ({elements} {element[0]})))"
         return sql, (*bindings, *whole[1], *element[1])
 
 
@@ -441,8 +441,8 @@ class Database:
 
     def _inodes_now(self) -> list[tuple[int, int]]:
         try:
-            found = map(os.stat, self._files)
-            return [(file.st_dev, file.st_ino) for file in found]
+            statuses = map(os.stat, self._files)
+            return [(file.st_dev, file.st_ino) for file in statuses]
         except (FileNotFoundError, NotADirectoryError):
             return []
 

@@ -109,8 +109,8 @@ class Indexes:
             raise self._reopening(index, state, error) from error
 
     def _text_index(self, ns: int) -> TextIndex:
-        if (known := self._texts.get(ns)) is not None:
-            return known
+        if (opened := self._texts.get(ns)) is not None:
+            return opened
         with self._changing:
             index = self._texts.get(ns)
             if index is None:
@@ -119,8 +119,8 @@ class Indexes:
             return index
 
     def _vector_index(self, ns: int, space: Space) -> VectorIndex:
-        if (known := self._vectors.get(ns)) is not None and known.space == space:
-            return known
+        if (opened := self._vectors.get(ns)) is not None and opened.space == space:
+            return opened
         with self._changing:
             index = self._vectors.get(ns)
             if index is None or index.space != space:
@@ -169,10 +169,10 @@ class Indexes:
                     self._opening.pop(index, None)
 
         with self._changing:
-            known = self._opening.get(index)
-            if known is None or known.done.is_set:
-                known = self._opening[index] = self._openers.submit(working)
-            return known
+            task = self._opening.get(index)
+            if task is None or task.done.is_set:
+                task = self._opening[index] = self._openers.submit(working)
+            return task
 
     def _open(self, ns: int, index: TailedIndex[Any]) -> None:
         """Opens the files and folds in the changes since. Very many texts are published first."""

@@ -158,22 +158,22 @@ def tag_uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filter
     SQLite adds up and cuts off: a tag that 20,000 items carry makes no 20,000 objects here.
     """
     sql = f"SELECT id, folded, uses FROM tags WHERE ns = ? AND folded {db.any_text} AND uses > 0"  # noqa: S608  (constants)
-    known = db.rows(sql, ns, db.texts(candidates)) if candidates else []
+    tags = db.rows(sql, ns, db.texts(candidates)) if candidates else []
     condition, bindings = ("", ()) if filters is NO_FILTERS else where(db, filters, ns)
     source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
-    found: list[TagUse] = []
-    known = sorted(known, key=lambda row: row[2])[:MOST_TAGS]
-    if known:
-        weights = " ".join(f"WHEN {tag} THEN {rarity(count)!r}" for tag, _, count in known)
-        bits = " ".join(f"WHEN {tag} THEN {1 << place}" for place, (tag, *_) in enumerate(known))
+    uses: list[TagUse] = []
+    tags = sorted(tags, key=lambda row: row[2])[:MOST_TAGS]
+    if tags:
+        weights = " ".join(f"WHEN {tag} THEN {rarity(count)!r}" for tag, _, count in tags)
+        bits = " ".join(f"WHEN {tag} THEN {1 << place}" for place, (tag, *_) in enumerate(tags))
         sql = (
             f"SELECT item, sum(CASE tag {bits} END) FROM {source} "  # noqa: S608  (numbers and our own clauses)
-            f"WHERE tag IN ({', '.join(str(tag) for tag, *_ in known)}){condition} "
+            f"WHERE tag IN ({', '.join(str(tag) for tag, *_ in tags)}){condition} "
             f"GROUP BY item ORDER BY sum(CASE tag {weights} END) DESC, item LIMIT ?"
         )
         for item, carried in db.rows(sql, *bindings, limit):
-            found += (TagUse(item, tag, count) for place, (_, tag, count) in enumerate(known) if carried >> place & 1)
-    return sorted(found)
+            uses += (TagUse(item, tag, count) for place, (_, tag, count) in enumerate(tags) if carried >> place & 1)
+    return sorted(uses)
 
 
 def uses_of_tags(db: Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
@@ -215,8 +215,8 @@ class SqliteLinkSource:
         own = self._grouped("SELECT item, node FROM node_items WHERE item {0}", ids)
         said = self._grouped("SELECT item, node FROM mentions WHERE item {0}", ids)
         tags = self._grouped("SELECT item, tag FROM item_tags WHERE item {0}", ids)
-        known = {*own, *said, *tags}
-        return {item: ItemLinks(own.get(item, ()), said.get(item, ()), tags.get(item, ())) for item in known}
+        linked = {*own, *said, *tags}
+        return {item: ItemLinks(own.get(item, ()), said.get(item, ()), tags.get(item, ())) for item in linked}
 
     def nodes(self, ids: Sequence[int]) -> dict[int, NodeLinks]:
         sql = "SELECT id, holders, mentioned, degree FROM nodes WHERE id {0}"
@@ -241,10 +241,10 @@ class SqliteLinkSource:
         }
 
     def tags(self, ids: Sequence[int]) -> dict[int, TagLinks]:
-        known = _of_keys(self._db, "SELECT id, folded, uses FROM tags WHERE id {0}", ids)
-        few = [tag for tag, _, uses in known if uses <= limits.HUB]
+        rows = _of_keys(self._db, "SELECT id, folded, uses FROM tags WHERE id {0}", ids)
+        few = [tag for tag, _, uses in rows if uses <= limits.HUB]
         users = self._grouped("SELECT tag, item FROM item_tags WHERE tag {0}", few)
-        return {tag: TagLinks(name, uses, users.get(tag, ())) for tag, name, uses in known}
+        return {tag: TagLinks(name, uses, users.get(tag, ())) for tag, name, uses in rows}
 
     def _grouped(self, sql: str, keys: Sequence[int]) -> dict[int, list[Any]]:
         groups: dict[int, list[Any]] = {}
@@ -269,7 +269,7 @@ class _Closed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Entry:
     """What this process knows about one namespace."""
 
     change: int
@@ -285,7 +285,7 @@ class LinkCache:
     def __init__(self, database: Database, tuning: Tuning) -> None:
         self._database = database
         self._tuning = tuning
-        self.known: dict[int, Known] = {}
+        self.entries: dict[int, Entry] = {}
         """By namespace."""
         self._changing = Lock()
         self._building: Task[None] | None = None
@@ -293,24 +293,24 @@ class LinkCache:
         self._closed = False
 
     def state(self, at: SqliteSnapshot) -> LinkState | None:
-        """The columns as of the snapshot, if `known` has those of another change; None if there are none."""
+        """The columns as of the snapshot, if `entries` has those of another change; None if there are none."""
         with self._changing:
-            return self._followed(at, self.known.get(at.ns.id) or Known(at.last_change))
+            return self._followed(at, self.entries.get(at.ns.id) or Entry(at.last_change))
 
-    def _followed(self, at: SqliteSnapshot, known: Known) -> LinkState | None:
-        if known.state is not None and known.change <= at.last_change:
-            state = self._folded(at, known.state, known.change)
+    def _followed(self, at: SqliteSnapshot, entry: Entry) -> LinkState | None:
+        if entry.state is not None and entry.change <= at.last_change:
+            state = self._folded(at, entry.state, entry.change)
             if state is not None:
-                self.known[at.ns.id] = replace(known, change=at.last_change, state=state)
+                self.entries[at.ns.id] = replace(entry, change=at.last_change, state=state)
                 if len(state.tail) > self._tuning.columns_tail:
-                    self._begin(at.ns.id, known)
+                    self._begin(at.ns.id, entry)
                 return state
-        if known.change > at.last_change or not at.exists:
+        if entry.change > at.last_change or not at.exists:
             return None  # an older snapshot than that of another search
-        misses = known.misses + 1 if known.change == at.last_change else 1
-        self.known[at.ns.id] = Known(at.last_change, None, misses, known.not_before)
+        misses = entry.misses + 1 if entry.change == at.last_change else 1
+        self.entries[at.ns.id] = Entry(at.last_change, None, misses, entry.not_before)
         if misses >= self._tuning.columns_after_searches:
-            self._begin(at.ns.id, known)
+            self._begin(at.ns.id, entry)
         return None
 
     def _folded(self, at: SqliteSnapshot, state: LinkState, since: int) -> LinkState | None:
@@ -325,10 +325,10 @@ class LinkCache:
         except ValueError:  # rows that point nowhere, which `check` reports
             return None
 
-    def _begin(self, ns: int, known: Known) -> None:
+    def _begin(self, ns: int, entry: Entry) -> None:
         """Starts a build, unless one is running or has just ended."""
         idle = self._building is None or self._building.done.is_set
-        if idle and time.monotonic() >= known.not_before:
+        if idle and time.monotonic() >= entry.not_before:
             self._building = self._builders.submit(partial(self._build, ns))
 
     def _build(self, ns: int) -> None:
@@ -346,9 +346,9 @@ class LinkCache:
             ended = time.monotonic()
             with self._changing:
                 pause = _RETRY_SECONDS if state is None else (ended - began) * self._tuning.columns_pause
-                if len(self.known) > _NAMESPACES:
-                    self.known.clear()
-                self.known[ns] = Known(change, state, 0, ended + pause)
+                if len(self.entries) > _NAMESPACES:
+                    self.entries.clear()
+                self.entries[ns] = Entry(change, state, 0, ended + pause)
 
     def _read(self, db: Connection, ns: int) -> LinkState:
         tags = db.rows("SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)

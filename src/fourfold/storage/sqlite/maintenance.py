@@ -91,8 +91,8 @@ def prepare_folder(folder: Path) -> None:
 def require_content(folder: Path, database: Database) -> None:
     """DamagedStore if nothing was ever stored in the database, but indexes of a store lie beside it."""
     with database.read() as db:
-        known = db.value("SELECT 1 FROM namespaces LIMIT 1")
-    if known is None and any((folder / INDEX).glob("*/*/manifest.json")):
+        content = db.value("SELECT 1 FROM namespaces LIMIT 1")
+    if content is None and any((folder / INDEX).glob("*/*/manifest.json")):
         raise DamagedStore(
             f"{folder / DATABASE} is empty, but {folder / INDEX} has indexes of what was stored in it",
             "Restore a backup into a new folder: fourfold --store FOLDER restore FILE; or remove index and start over",
@@ -111,20 +111,20 @@ def file_system(folder: Path) -> str | None:
         return None
     best, kind = "", None
     for line in mounts.read_text("utf-8", "replace").splitlines():
-        point, found = line.split(" ")[1:3]
+        point, type_name = line.split(" ")[1:3]
         point = point.replace("\\040", " ")
         inside = str(folder.resolve()).startswith(point.rstrip("/") + "/") or point == "/"
         if inside and len(point) >= len(best):
-            best, kind = point, found
+            best, kind = point, type_name
     return kind
 
 
 def store_identity(database: Database) -> str:
     """A name that no other store has: an index that carries another one is not ours."""
     with database.read() as db:
-        known = db.value("SELECT value FROM settings WHERE name = 'store'")
-    if known is not None:
-        return known
+        identity = db.value("SELECT value FROM settings WHERE name = 'store'")
+    if identity is not None:
+        return identity
     with database.write() as db:
         db.run("INSERT OR IGNORE INTO settings VALUES ('store', ?)", uuid.uuid4().hex)
         return db.value("SELECT value FROM settings WHERE name = 'store'")
@@ -137,7 +137,7 @@ _COUNTED_CHANGES = 1_000_000
 
 
 def store_status(db: Connection, folder: Path, unpublished: Callable[[Connection, int, int], int]) -> dict[str, Json]:
-    known = {
+    facts = {
         ns.name: {
             **namespace_status(db, ns, namespace_languages(db, ns.id)),
             "unpublished_changes": unpublished(db, ns.id, _COUNTED_CHANGES),
@@ -149,7 +149,7 @@ def store_status(db: Connection, folder: Path, unpublished: Callable[[Connection
         "schema": schema.VERSION,
         "database_bytes": _bytes(folder.glob("fourfold.db*")),
         "index_bytes": _bytes((folder / "index").rglob("*")),
-        "namespaces": known,
+        "namespaces": facts,
     }
 
 
@@ -290,8 +290,8 @@ def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
-    found = {int(item) for part in (state.published, state.tail) for item in part.ids[part.live]}
-    missing, surplus = len(set(stored) - found), len(found.difference(stored))
+    indexed = {int(item) for part in (state.published, state.tail) for item in part.ids[part.live]}
+    missing, surplus = len(set(stored) - indexed), len(indexed.difference(stored))
     if missing or surplus:
         yield f"its {name} index lacks {missing} items and has {surplus} too many"
     if wrong:
@@ -316,23 +316,23 @@ def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
     texts = state.published
     if texts.postings is not None and not text_index.postings_agree(texts.postings, texts.terms, texts.ends):
         yield "its keyword index has postings of other terms than its rows"
-    known = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
-    known.update(term for terms in state.german.values() for term in set(terms))
-    if known != german:
+    counted = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
+    counted.update(term for terms in state.german.values() for term in set(terms))
+    if counted != german:
         yield "its keyword index has other German words than the texts"
 
 
 def _wrong_vectors(rows: SourceRows, state: VectorState, ids: Sequence[int]) -> int:
     """Items of which an index holds other vectors than the rows, or another number of them."""
     stored, matrix = rows.vectors(ids, state.tail.dimension)
-    known = np.unique(stored)
-    parts = [(part, part.find(known)) for part in (state.published, state.tail)]
-    held = np.concatenate([part.ids[found] for part, found in parts])
+    items = np.unique(stored)
+    parts = [(part, part.find(items)) for part in (state.published, state.tail)]
+    held = np.concatenate([part.ids[places] for part, places in parts])
     order = np.argsort(held, kind="stable")
-    held, content = held[order], np.concatenate([part.matrix[found] for part, found in parts])[order]
-    counts = np.searchsorted(held, known, "right") - np.searchsorted(held, known)
-    expected = np.searchsorted(stored, known, "right") - np.searchsorted(stored, known)
-    same = known[counts == expected]
+    held, content = held[order], np.concatenate([part.matrix[places] for part, places in parts])[order]
+    counts = np.searchsorted(held, items, "right") - np.searchsorted(held, items)
+    expected = np.searchsorted(stored, items, "right") - np.searchsorted(stored, items)
+    same = items[counts == expected]
     differ = (content[np.isin(held, same)] != matrix[np.isin(stored, same)]).any(axis=1)
     miscounted = int(((counts != expected) & (counts > 0)).sum())  # an item without any is reported as missing
     return miscounted + len(np.unique(stored[np.isin(stored, same)][differ]))

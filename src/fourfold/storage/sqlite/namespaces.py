@@ -287,9 +287,9 @@ def catch_up(database: Database, ns: int, lookup: Lookup = no_lookup) -> None:
 
 def is_long(db: Connection, ns: int, count: int) -> bool:
     """Whether more items than this have to be read for the names that wait."""
-    found = db.value("SELECT count(*) FROM unlinked WHERE ns = ?", ns)
+    waiting = db.value("SELECT count(*) FROM unlinked WHERE ns = ?", ns)
     stored = db.value("SELECT items FROM namespaces WHERE id = ?", ns)
-    return stored > count and found * PER_LOOKUP > stored
+    return stored > count and waiting * PER_LOOKUP > stored
 
 
 def is_behind(db: Connection, ns: int) -> bool:

@@ -215,10 +215,10 @@ def migrate(db: apsw.Connection, path: Path) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        found = known_version(db)  # another process may have been quicker
-        if 0 < found < VERSION:
-            _back_up(path, found)
-        for step in range(found, VERSION):
+        version = known_version(db)  # another process may have been quicker
+        if 0 < version < VERSION:
+            _back_up(path, version)
+        for step in range(version, VERSION):
             db.execute(_STEPS[step])
         db.pragma("user_version", VERSION)
         db.execute("COMMIT")
@@ -233,19 +233,20 @@ def _require_ours(db: apsw.Connection, path: Path) -> None:
     sql = (
         "SELECT count(*), total(name = 'namespaces'), (SELECT user_version FROM pragma_user_version) FROM sqlite_master"
     )
-    ((tables, ours, found),) = db.execute(sql)
-    if not (ours if found else not tables):
+    ((tables, ours, version),) = db.execute(sql)
+    if not (ours if version else not tables):
         raise DamagedStore(f"{path} is not a database of Fourfold", "Put the right file back, or restore a backup")
 
 
 def known_version(db: apsw.Connection) -> int:
     """The schema that the database has; NewerSchema if this version does not know it."""
-    found = version(db)
-    if found > VERSION:
+    number = version(db)
+    if number > VERSION:
         raise NewerSchema(
-            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
+            f"this store has schema {number}, this Fourfold knows up to {VERSION}",
+            "Upgrade it: pip install -U fourfold",
         )
-    return found
+    return number
 
 
 def backup_path(path: Path, schema: int) -> Path:

@@ -151,14 +151,14 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         """Names, links and tags in memory, if this process has them as of this snapshot."""
         if self._links is None:
             cache = self.caches.links
-            known = cache.known.get(self.ns.id)
-            current = None if known is None or known.change != self.last_change else known.state
+            entry = cache.entries.get(self.ns.id)
+            current = None if entry is None or entry.change != self.last_change else entry.state
             self._links = (current or cache.state(self),)
         return self._links[0]
 
-    def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
+    def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:
         links = self.links
-        return None if links is None else links.expand(given, self.allowed(filters), self.scorers)
+        return None if links is None else links.expand(expansion, self.allowed(filters), self.scorers)
 
     def allowed(self, filters: Filters) -> Ints | None:
         """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""
@@ -169,20 +169,20 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
                 self._filtered = filters, self.caches.allowed(self, filters)
             except apsw.InterruptError:
                 self._filtered = filters, self.deadline.exceeded(self.caches.database.path)
-        known = self._filtered[1]
-        if isinstance(known, TimedOut):
-            raise known
-        return known
+        ids = self._filtered[1]
+        if isinstance(ids, TimedOut):
+            raise ids
+        return ids
 
-    def passing(self, filters: Filters, found: list[I]) -> list[I]:
-        """Those of the found whose item passes."""
-        allowed = self.allowed(filters) if found else None
+    def passing(self, filters: Filters, links: list[I]) -> list[I]:
+        """Those of the links whose item passes."""
+        allowed = self.allowed(filters) if links else None
         if allowed is None:
-            return found
-        ids = np.array([each.item for each in found], np.int64)
+            return links
+        ids = np.array([each.item for each in links], np.int64)
         places = np.minimum(np.searchsorted(allowed, ids), max(len(allowed) - 1, 0))
         passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
-        return list(compress(found, passes))
+        return list(compress(links, passes))
 
 
 _MISSING: list[tuple[Any, ...]] = [(0, "", 0, 0, 0, 0, None, None, 0, 0, 0, 0, 0)]
@@ -250,8 +250,8 @@ class SqliteVectors:
         many = at.size.vectors + at.size.windows > indexes.tuning.inline_vectors
 
         def scored(state: VectorState) -> VectorScorer:
-            known = at.scorers.get("semantic")
-            scorer = state.scorer(vector, alone=known is None or known.query is vector)
+            earlier = at.scorers.get("semantic")
+            scorer = state.scorer(vector, alone=earlier is None or earlier.query is vector)
             at.scorers["semantic"] = scorer
             return scorer
 
@@ -265,11 +265,11 @@ class SqliteVectors:
 
         def finish() -> Ranking:
             try:
-                found = begun()
+                ranking = begun()
             except Damaged:  # searches the items, because the files cannot be used
                 again = partial(vector_index.search, limit=limit, allowed=allowed)
-                found = indexes.read_vectors(at, space, lambda state: again(state, scored(state)))
-            return replace(found, pending=pending) if pending else found
+                ranking = indexes.read_vectors(at, space, lambda state: again(state, scored(state)))
+            return replace(ranking, pending=pending) if pending else ranking
 
         return finish
 
@@ -294,8 +294,8 @@ class SqliteGraph(GraphReader[SqliteSnapshot]):
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         links = self._at.links
-        found = node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
-        return self._at.passing(filters, found)
+        rows = node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
+        return self._at.passing(filters, rows)
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._at.passing(filters, item_links(self._at.db, self._at.ns.id, ids))
