@@ -1,10 +1,12 @@
-"""Two stores that are synchronised while processes die: nothing lost, nothing back that was deleted, both equal."""
+"""Stores that are synchronised while processes die: nothing lost, nothing back that was deleted, all equal."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import defaultdict
+from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 import trust_child
 import trust_sync_work as work
 from test_trust_kills import seeded
-from trust_sync_work import WORD, open_pair
+from trust_sync_work import WORD, open_stores
 
 from fourfold import Memory
 
@@ -98,25 +100,29 @@ def follow(journal: Path) -> tuple[dict[str, set[str]], set[str], set[str]]:
     return kept, lines, gone
 
 
+@pytest.mark.parametrize("stores", [2, 3])
 @pytest.mark.parametrize(
     ("kills", "operations"), [(6, 100), pytest.param(30, 1000, marks=pytest.mark.soak)], ids=["some", "many"]
 )
-def test_random_writes_to_two_stores_with_kills(tmp_path: Path, kills: int, operations: int) -> None:
+def test_random_writes_to_several_stores_with_kills(tmp_path: Path, kills: int, operations: int, stores: int) -> None:
     chance, journal = random.Random(next(seeded("sync"))), tmp_path / "journal"
     most = 3 * operations // kills
     for _ in range(kills):
-        trust_child.kill_after(chance.randint(1, most), chance, work.write_and_sync, tmp_path, most)
+        trust_child.kill_after(chance.randint(1, most), chance, work.write_and_sync, tmp_path, stores, most)
     while journal.read_text().count('["done"') < operations:
-        trust_child.run(work.write_and_sync_alone, tmp_path, most, chance.randrange(1 << 30))
-    one, two = open_pair(tmp_path)
-    with one, two:
-        report = one.sync(two)
-        print(report)
-        assert contents(one) == contents(two)
-        again = two.sync(one)
-        assert (again.sent, again.received) == ({}, {})
-        assert one.check() == two.check() == []
-        found = history_words(one)
+        trust_child.run(work.write_and_sync_alone, tmp_path, stores, most, chance.randrange(1 << 30))
+    with ExitStack() as opened:
+        memories = [opened.enter_context(memory) for memory in open_stores(tmp_path, stores)]
+        for _ in range(stores):  # what the first pair agreed on reaches the others
+            for one, two in pairwise([*memories, memories[0]]):
+                one.sync(two)
+        first, *others = memories
+        for other in others:
+            assert contents(first) == contents(other)
+            again = other.sync(first)
+            assert (again.sent, again.received) == ({}, {})
+        assert [memory.check() for memory in memories] == [[]] * stores
+        found = history_words(first)
         written, forgotten, gone = follow(journal)
         lost = {line: words - found for line, words in written.items() if line not in forgotten and words - found}
         assert lost == {}

@@ -1,4 +1,4 @@
-"""The work of children in the tests of `sync`: random writes to two stores, synchronised now and then, until killed.
+"""The work of children in the tests of `sync`: random writes to stores that are synchronised now and then, until killed.
 
 Every text has a word that no other one has, and the name of its line: the item whose text it is, also after changes.
 """
@@ -21,16 +21,16 @@ WORD = re.compile(r"zq[a-z]+zq")
 LINE = re.compile(r"line-\w+")
 TAGS = ("iron", "silk", "salt")
 PLACES = ("Amber Harbour", "Birch Tunnel", "Cobalt Tower", "Dune Chapel")
-NAMES = ("one", "two")
+NAMES = ("one", "two", "three")
 
 
-def open_pair(folder: Path) -> list[Memory]:
-    return [Memory.open(folder / name, embedder="none", background=False) for name in NAMES]
+def open_stores(folder: Path, count: int) -> list[Memory]:
+    return [Memory.open(folder / name, embedder="none", background=False) for name in NAMES[:count]]
 
 
-def write_and_sync(folder: Path, operations: int, seed: int, pipe: Any) -> None:
+def write_and_sync(folder: Path, stores: int, operations: int, seed: int, pipe: Any) -> None:
     """Tells the pipe of each operation, after it has told the journal what it does."""
-    memories = open_pair(folder)
+    memories = open_stores(folder, stores)
     journal = os.open(folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(journal, b'["opened", null]\n')
     try:
@@ -44,8 +44,8 @@ def write_and_sync(folder: Path, operations: int, seed: int, pipe: Any) -> None:
         raise
 
 
-def write_and_sync_alone(folder: Path, operations: int, seed: int) -> None:
-    write_and_sync(folder, operations, seed, None)
+def write_and_sync_alone(folder: Path, stores: int, operations: int, seed: int) -> None:
+    write_and_sync(folder, stores, operations, seed, None)
 
 
 class _Writer:
@@ -74,7 +74,7 @@ class _Writer:
         self._say("done", None)
 
     def _other(self, memory: Memory) -> Memory:
-        return self._memories[1 - self._memories.index(memory)]
+        return self._chance.choice([each for each in self._memories if each is not memory])
 
     def _say(self, what: str, value: Any) -> None:
         os.write(self._journal, json.dumps([what, value]).encode() + b"\n")

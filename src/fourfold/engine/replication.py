@@ -20,7 +20,8 @@ from fourfold.engine import keyed
 from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
 from fourfold.storage.protocols import Snapshot, Store
-from fourfold.storage.sql.dialect import moment
+from fourfold.storage.sql.dialect import micros, moment
+from fourfold.storage.sql.records import parse_time
 from fourfold.storage.sql.replica import ORDER, changed_meanwhile, read_changes, read_place, state_of, version_uid
 from fourfold.storage.values import Change, Head, Record
 
@@ -221,7 +222,7 @@ def _break_circles(decisions: dict[str, Decision]) -> None:
 
 
 def _follow_owners(decisions: dict[str, Decision]) -> None:
-    """Versions of what is deleted are deleted, also if it was stored again on the side that does not have them."""
+    """Versions of what is deleted are deleted, also if another item has its key now."""
     owned = {uid: each for uid, each in decisions.items() if each.exists and each.best.owner}
     while gone := [uid for uid, each in owned.items() if _has_lost_owner(each, decisions.get(each.best.owner))]:
         for uid in gone:
@@ -232,8 +233,10 @@ def _follow_owners(decisions: dict[str, Decision]) -> None:
 def _has_lost_owner(version: Decision, owner: Decision | None) -> bool:
     if owner is None or not owner.exists:
         return owner is not None
-    lives = {head.life for head in owner.heads if head is not None}
-    return len(lives) > 1 and version.heads[owner.winner] is None
+    heads = [head for head in owner.heads if head is not None]
+    if any(not head.exists and head.born == version.best.born for head in heads):
+        return True  # what was deleted, and not what has its key
+    return len({head.life for head in heads}) > 1 and version.heads[owner.winner] is None
 
 
 def _unite_keys(decisions: dict[str, Decision]) -> None:
@@ -352,9 +355,10 @@ class _Round:
         """Puts a content that was replaced into the history of an item, on both sides."""
         record = self._version(owner, lost, merged=False)
         until = self._changed[owner.uid]
-        uid = version_uid(owner.uid, until, record["record"])
+        inner = record["record"]
+        uid, born = version_uid(owner.uid, until, inner), micros(parse_time(inner["created_at"]))
         for side in changes:
-            side.append(Change(uid, "version", 1, 1, until, state_of(record), None, "", record))
+            side.append(Change(uid, "version", 1, 1, born, state_of(record), None, "", record))
 
     def _version(self, owner: Decision, lost: Record, *, merged: bool) -> Record:
         """A content as the last version of an item."""

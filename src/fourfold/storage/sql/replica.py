@@ -214,10 +214,9 @@ class Replica:
                 return Head(uid, kind, 1, 1, born, state, place, time, content_of(record), owner, name)
             case "version":
                 inner, until = record["record"], _micros(record["until"])
-                is_own = not record["merged"]
-                uid = version_uid(record["item"], until, inner) if is_own else self._uids["item"][place]
-                born = until if is_own else _micros(inner["created_at"])
-                return Head(uid, kind, 1, 1, born, state, place, until, content_of(inner), record["item"])
+                uid = self._uids["item"][place] if record["merged"] else version_uid(record["item"], until, inner)
+                born, content = _micros(inner["created_at"]), content_of(inner)
+                return Head(uid, kind, 1, 1, born, state, place, until, content, record["item"])
             case "file":
                 return Head(hashed("file", place), kind, 1, 1, 0, state, place, record["mtime_ns"] // 1000)
             case "node":
