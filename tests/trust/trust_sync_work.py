@@ -1,4 +1,4 @@
-"""The work of children in the tests of `sync`: random writes to stores that are synchronised now and then, until killed.
+"""The work of children in the tests of `sync`: random writes to stores that are synchronised, until killed.
 
 Every text has a word that no other one has, and the name of its line: the item whose text it is, also after changes.
 """
