@@ -10,7 +10,7 @@ from fourfold.embed.base import EmbeddingModel, check_vector
 from fourfold.embed.builtin import built_in_model
 from fourfold.embed.endpoint import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.onnx import folder_model
-from fourfold.embed.sentence_transformer import SentenceTransformerEmbedder, is_folder
+from fourfold.embed.sentence_transformer import is_folder, named_model
 from fourfold.embed.session import CPU
 from fourfold.errors import InvalidSetting
 
@@ -23,7 +23,7 @@ NAMED: Final[Mapping[str, Callable[[OpenAISettings, str], EmbeddingModel]]] = {
 }
 PLACED: Final[Mapping[str, Callable[[str, str], EmbeddingModel]]] = {
     "onnx:FOLDER": lambda place, provider: folder_model(Path(place), provider),
-    "sentence-transformers:NAME_OR_FOLDER": lambda place, provider: SentenceTransformerEmbedder(place),
+    "sentence-transformers:NAME_OR_FOLDER": lambda place, provider: named_model(place),
 }
 """By the form of the setting: what follows the colon is the user's."""
 EMBEDDERS: Final = (*NAMED, *PLACED, NONE)

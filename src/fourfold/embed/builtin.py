@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from fourfold import threads
-from fourfold.embed.session import CPU, LocalEmbedder, Recipe, check, checked
+from fourfold.embed.session import CPU, LocalEmbedder, Recipe, Session, check, checked
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.limits import MODEL_TOKENS
 
@@ -29,7 +29,7 @@ REMEDY: Final = "Run `pip install --force-reinstall fourfold`"
 
 
 def built_in_model(provider: str = CPU) -> LocalEmbedder:
-    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION, provider, REPLACED)
+    return LocalEmbedder(lambda: FINGERPRINT, lambda: Session(recipe(), provider), DIMENSION, REPLACED)
 
 
 def recipe() -> Recipe:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fourfold import limits
-from fourfold.embed.session import CPU, LocalEmbedder, Pooling, Recipe, Tokenizer, content, digest
+from fourfold.embed.session import CPU, LocalEmbedder, Pooling, Recipe, Session, Tokenizer, content, digest
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 
@@ -38,7 +38,7 @@ ANOTHER = "Use a model of transformer, pooling and normalisation only"
 
 def folder_model(folder: Path, provider: str = CPU) -> LocalEmbedder:
     place = folder.expanduser().absolute()
-    return LocalEmbedder(lambda: fingerprint(place), lambda: recipe(place), provider=provider)
+    return LocalEmbedder(lambda: fingerprint(place), lambda: Session(recipe(place), provider))
 
 
 def fingerprint(folder: Path) -> str:

