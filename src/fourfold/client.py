@@ -197,7 +197,8 @@ class RemoteMemory:
         self._server.require_private()
         operation = OPERATIONS["sync_step"]
         content = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-        answer = self._server.send(operation.verb, self._place(operation, {}), content, headers={"content-type": JSONL})
+        headers, place = {"content-type": JSONL}, self._place(operation, {})
+        answer = self._server.send(operation.verb, place, content, headers=headers, seconds=_SYNC_SECONDS)
         return [json.loads(line) for line in answer.iter_lines()]
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
@@ -341,6 +342,8 @@ RETRY_SECONDS: Final = 10.0
 """How long a request is repeated when the server cannot be reached or is busy. Writes carry a key, so they are carried
 out once."""
 _ANSWER_SECONDS: Final = 60.0
+_SYNC_SECONDS: Final = 600.0
+"""A store is read whole before it answers."""
 _PAUSE_SECONDS: Final = 0.1
 _BUSY: Final = (409, 429, 503)
 _CLOSEST: Final[Mapping[int, type[FourfoldError]]] = {
@@ -380,8 +383,10 @@ class Server:
         body: Json = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        seconds: float = _ANSWER_SECONDS,
     ) -> httpx.Response:
-        request = self._request(method, path, body, query, headers)
+        """`seconds`: how long an answer may take."""
+        request = self._request(method, path, body, query, headers, seconds)
         until = time.monotonic() + RETRY_SECONDS
         while True:
             try:
@@ -406,13 +411,21 @@ class Server:
             raise StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address") from error
 
     def _request(
-        self, method: str, path: str, body: Json, query: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        query: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        seconds: float,
     ) -> httpx.Request:
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
         try:
             content = body if isinstance(body, str) or body is None else json.dumps(body, allow_nan=False)
-            return self._http.build_request(method, path, content=content, params=parameters, headers=headers)
+            sent: dict[str, Any] = {"content": content, "params": parameters, "headers": headers}
+            timeout = httpx.Timeout(seconds, connect=_ANSWER_SECONDS)
+            return self._http.build_request(method, path, timeout=timeout, **sent)
         except UnicodeError as error:
             raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
         except (TypeError, ValueError, RecursionError) as error:

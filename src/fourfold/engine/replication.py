@@ -31,7 +31,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 FORMAT: Final = 1
 _READ_SECONDS: Final = 3600.0
-_BATCH: Final = 500
+_BATCH: Final = 200
 """Things that are written by one transaction."""
 _ROUNDS: Final = 8
 _WAYS: Final = ("received", "sent")
