@@ -29,11 +29,11 @@ from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem, Stats
 from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest, checked_cut
 from fourfold.retrieval import SearchResponse
-from fourfold.storage.protocols import Store
+from fourfold.storage.protocols import Peer, Store
 from fourfold.storage.sql.dialect import micros
 
 if TYPE_CHECKING:
-    from fourfold.engine.replication import Peer, SyncReport
+    from fourfold.engine.replication import SyncReport
     from fourfold.model import Vector
     from fourfold.storage.exchange import Moved
 

@@ -25,10 +25,10 @@ from fourfold.operations import OPERATIONS, Operation
 if TYPE_CHECKING:
     from fourfold.config import Loaded, Settings
     from fourfold.engine.receipts import Receipts
-    from fourfold.engine.replication import Peer
     from fourfold.logs import Format, Level
     from fourfold.memory import Memory
     from fourfold.retrieval import SearchResponse
+    from fourfold.storage.protocols import Peer
 
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from fourfold import validation as rules
 from fourfold.engine import keyed
 from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
-from fourfold.storage.protocols import Snapshot, Store
+from fourfold.storage.protocols import Peer, Snapshot, Store
 from fourfold.storage.sql.dialect import micros, moment
 from fourfold.storage.sql.records import parse_time
 from fourfold.storage.sql.replica import ORDER, changed_meanwhile, read_changes, read_place, state_of, version_uid
@@ -36,12 +36,6 @@ _BATCH: Final = 200
 _ROUNDS: Final = 8
 _WAYS: Final = ("received", "sent")
 _STEP: Final = {kind: number for number, kind in enumerate(ORDER)}
-
-
-class Peer(Protocol):
-    """A namespace of a store, here or on a server."""
-
-    def sync_step(self, lines: Lines) -> list[dict[str, Json]]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -577,3 +577,9 @@ class Store(Protocol):
     def status(self) -> dict[str, Json]: ...
 
     def close(self) -> None: ...
+
+
+class Peer(Protocol):
+    """A namespace of a store, here or on a server, that another one can synchronise with."""
+
+    def sync_step(self, lines: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]: ...

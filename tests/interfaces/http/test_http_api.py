@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 import zipfile
@@ -198,7 +199,19 @@ def keyed_writes(client: httpx.Client, base: str) -> list[tuple[str, str, dict[s
         ("DELETE", "/graph/edges", {"params": edge}),
         ("POST", "/judgements", {"json": {"query": "heron", "item": heron, "relevance": 1}}),
         ("POST", "/import", {"content": rows, "headers": TYPED}),
+        ("POST", "/sync", {"content": sync_of_a_raw_record(), "headers": TYPED}),
     ]
+
+
+def sync_of_a_raw_record() -> str:
+    """What another store sends to have its one raw record here, too."""
+    uid = "0" * 31 + "1"
+    record = {
+        "type": "raw", "content": "said elsewhere", "speaker": None, "session_id": None, "metadata": {},
+        "created_at": "2026-11-19T12:00:00+00:00", "namespace": "namespace", "id": 1,
+    }  # fmt: skip
+    change = [uid, "raw", 1, 0, 0, uid, None, "", record]
+    return "".join(f"{json.dumps(line)}\n" for line in ({"ask": "write"}, {"change": change}))
 
 
 def sent(client: httpx.Client, base: str, number: int, request: tuple[str, str, dict[str, Any]]) -> httpx.Response:

@@ -16,8 +16,13 @@ import fourfold
 from fourfold import Filters, HybridSearch, ItemPatch, Memory, MetadataTest, NewItem, Settings
 from fourfold.arguments import checks_arguments
 from fourfold.errors import FourfoldError, InvalidArgument, InvalidItem, InvalidQuery
+from fourfold.model import Space
 
-METHODS = [name for name in vars(Memory) if not name.startswith("_") and name not in ("open", "close", "restore")]
+METHODS = [
+    name
+    for name in dir(Memory)
+    if not name.startswith("_") and callable(getattr(Memory, name)) and name not in ("open", "close", "restore")
+]
 WRONG: tuple[Any, ...] = (
     object(), 5, -1, 2.5, float("nan"), True, None, "text", "", b"bytes", [], {}, (), [5], [None], ["a", 5], [[]],
     {"a": object()}, {5: 5}, {"semantic": "x"}, lambda *_: 5, Memory, datetime(2026, 1, 1, tzinfo=UTC), Path("nowhere"),
@@ -30,7 +35,8 @@ VALID: dict[str, Any] = {
     "item": 1, "ids": [1], "items": [NewItem("one more")], "patch": ItemPatch(text="changed"), "filters": "kind = note",
     "text": "good", "name": "Known", "source": "Known", "relation": "knows", "target": "Other", "start": "Known",
     "goal": "Other", "content": "said", "edges": [("Known", "knows", "Other", 0.5)], "namespace": "default",
-    "folders": ["folder"],
+    "folders": ["folder"], "peer": "other", "lines": [{"ask": "heads"}], "kept": 1, "others": [], "fields": {},
+    "proposal": 1, "space": Space("model", 2), "tool": "claude-code", "session": "s1",
 }  # fmt: skip
 
 
@@ -73,7 +79,9 @@ def outcome(call: Callable[[], Any]) -> BaseException | None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_argument_of_a_method_raises_a_bare_error(memory: Memory, method: str, tmp_path: Path) -> None:
-    parameters = [name for name in inspect.signature(getattr(Memory, method)).parameters if name != "self"]
+    parameters = [
+        name for name in inspect.signature(getattr(Memory, method)).parameters if name not in ("self", "fields")
+    ]
     for name in parameters:
         for wrong in WRONG:
             if (name, wrong) == ("delete_source", True):  # a valid call, which would delete the store
@@ -83,7 +91,7 @@ def test_no_argument_of_a_method_raises_a_bare_error(memory: Memory, method: str
             if type(wrong) is object and name not in ANYTHING:
                 assert isinstance(error, InvalidArgument), (name, wrong)
                 assert name in error.message
-    assert 1 in ids(memory.search("Known"))
+    assert method in ("forget", "delete") or 1 in ids(memory.search("Known"))
 
 
 @pytest.mark.parametrize("call", [Memory.open, Memory, HybridSearch], ids=lambda call: call.__qualname__)

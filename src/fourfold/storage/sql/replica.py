@@ -607,7 +607,7 @@ class ReplicaWriter:
                 self._placed[uid] = at
             else:
                 said, created = record["speaker"], records.parse_time(record["created_at"])
-                new[uid] = NewRaw(content, said, record["session_id"], metadata, created, record["source"])
+                new[uid] = NewRaw(content, said, record["session_id"], metadata, created, record.get("source"))
         self._placed |= zip(new, self._tx.raw.add_many([*new.values()]), strict=True)
 
     def _write_items(self, changes: Sequence[Change]) -> None:
