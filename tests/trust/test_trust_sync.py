@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections import defaultdict
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import http_server
 import pytest
 import trust_child
 import trust_sync_work as work
 from test_trust_kills import seeded
 from trust_sync_work import WORD, open_stores
 
-from fourfold import Memory
+from fourfold import Memory, NewItem, connect
+from fourfold.errors import StoreUnavailable
 
 
 def contents(memory: Memory) -> list[str]:
@@ -128,3 +131,32 @@ def test_random_writes_to_several_stores_with_kills(tmp_path: Path, kills: int, 
         assert lost == {}
         assert found & gone == set()
         print(sum(map(len, written.values())), "texts", len(forgotten), "lines forgotten", len(found), "texts kept")
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_server_that_is_killed_while_it_synchronises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    chance, ended = random.Random(next(seeded("server"))), 0
+    monkeypatch.setattr("fourfold.client.RETRY_SECONDS", 0.0)
+    with Memory.open(tmp_path / "one", embedder="none", background=False) as one:
+        for number in range(kills):
+            one.add_many([NewItem(f"zqone{number}.{n}zq", key=f"k{n}") for n in range(number % 7, 400, 3)])
+            if number % 2:
+                one.forget([item.id for item in one.list(limit=20)])
+            server = http_server.start(tmp_path / "two")
+            with server.process as process, connect(server.url) as remote:
+                timer = threading.Timer(chance.random() / 5, process.kill)
+                timer.start()
+                try:
+                    one.sync(remote)
+                except StoreUnavailable:
+                    ended += 1
+                timer.join()
+        print(ended, "of", kills, "inside of a sync")
+        with Memory.open(tmp_path / "two", embedder="none", background=False) as two:
+            one.sync(two)
+            assert contents(one) == contents(two)
+            again = two.sync(one)
+            assert (again.sent, again.received) == ({}, {})
+            assert one.check() == two.check() == []
