@@ -1,6 +1,6 @@
 from fourfold import Memory
 
-with Memory.open("notes") as memory:
+with Memory.open("my-memory") as memory:
     memory.add("The Wi-Fi password is on the back of the router", wait=True)
     memory.add("The dentist moved to Harbour Street", wait=True)
     best = memory.search("How do I log in to the wireless network?").results[0]

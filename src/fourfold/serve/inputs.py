@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from fourfold.errors import InvalidQuery
 from fourfold.fields import DETAILS, FilterOption, filter_options
-from fourfold.filters import read_time
+from fourfold.filters import OPERATORS, read_time
 from fourfold.model import Filters, Json, MetadataTest, NewItem, Source
 from fourfold.ranking.plan import FOLDER_PREFIX
 from fourfold.wire import kinds_of
@@ -100,15 +100,11 @@ def _read_filter(option: FilterOption, value: Any) -> Any:
 
 
 def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:
+    """`{"line": 10}` or, with operators of the grammar, `{"line": {"gte": 10, "lt": 20}}`."""
     tests: list[MetadataTest] = []
     for key, wanted in (metadata or {}).items():
-        match wanted:
-            case {"lt": low, "gte": high, **rest} if not rest:
-                tests += [MetadataTest(key, "lt", low), MetadataTest(key, "gte", high)]
-            case {"lt": bound, **rest} if not rest:
-                tests.append(MetadataTest(key, "lt", bound))
-            case {"gte": bound, **rest} if not rest:
-                tests.append(MetadataTest(key, "gte", bound))
-            case _:
-                tests.append(MetadataTest(key, "eq", wanted))
+        by_operator = (
+            wanted if isinstance(wanted, dict) and wanted and wanted.keys() <= {*OPERATORS} else {"eq": wanted}
+        )
+        tests += [MetadataTest(key, cast("Any", operator), value) for operator, value in by_operator.items()]
     return tuple(tests)

@@ -161,6 +161,23 @@ def test_the_spelling_of_bearer_does_not_make_another_caller(tmp_path: Path) -> 
     assert len(set(answers)) == 1
 
 
+def test_filters_by_metadata_take_the_operators_of_the_grammar(client: httpx.Client) -> None:
+    base = "/v1/namespaces/amounts"
+    for amount in (90, 100, 110):
+        client.post(
+            f"{base}/items", json={"text": f"invoice of {amount}", "metadata": {"amount": amount, "of": {"a": 1}}}
+        )
+
+    def listed(metadata: dict[str, Any]) -> set[str]:
+        body = {"query": "invoice", "filters": {"metadata": metadata}}
+        return {each["metadata"]["amount"] for each in client.post(f"{base}/search", json=body).json()["results"]}
+
+    assert listed({"amount": {"gt": 100}}) == {110}
+    assert listed({"amount": {"gte": 90, "lt": 110, "ne": 90}}) == {100}
+    assert listed({"amount": {"in": [90, 110]}}) == {90, 110}
+    assert listed({"amount": 100, "of": {"a": 1}}) == {100}
+
+
 def keyed_writes(client: httpx.Client, base: str) -> list[tuple[str, str, dict[str, Any]]]:
     """One request to each operation that writes, with what it needs stored before."""
     texts = [f"{word} nests at the gate {'x' * 70_000 if word == 'heron' else ''}" for word in ("heron", "owl", "crow")]
