@@ -103,8 +103,8 @@ def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:
     """`{"line": 10}` or, with operators of the grammar, `{"line": {"gte": 10, "lt": 20}}`."""
     tests: list[MetadataTest] = []
     for key, wanted in (metadata or {}).items():
-        by_operator = cast("dict[Any, Json]", wanted if isinstance(wanted, dict) else {})
-        if not by_operator or by_operator.keys() - {*OPERATORS}:
+        by_operator: Any = wanted
+        if not isinstance(by_operator, dict) or not by_operator or by_operator.keys() - {*OPERATORS}:
             by_operator = {"eq": wanted}
-        tests += [MetadataTest(key, operator, value) for operator, value in by_operator.items()]
+        tests += [MetadataTest(key, operator, value) for operator, value in cast("Any", by_operator).items()]
     return tuple(tests)
