@@ -192,18 +192,33 @@ class Conversation(NamedTuple):
 
 # ---------------------------------------------------------------- what is not said by anyone
 
-_REMINDERS: Final = re.compile(
-    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat)>.*?</\1>", re.DOTALL
-)
-"""What an editor or the tool put between what the user wrote."""
-_BINARY: Final = re.compile(r"(?:data:[\w./+-]+;base64,)?[A-Za-z0-9+/]{400,}={0,2}")
+_REMINDERS: Final = re.compile("<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat)>")
+"""The beginning of what an editor or the tool put between what the user wrote."""
+_BINARY: Final = re.compile(r"(?:data:[\w./+-]{1,100};base64,)?(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{400,}={0,2}")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
+def _without_reminders(text: str) -> str:
+    """Looks for an end that is missing once only, however often it is missing."""
+    kept: list[str] = []
+    end = 0
+    unclosed: set[str] = set()
+    for begun in _REMINDERS.finditer(text):
+        if begun.start() < end or begun[1] in unclosed:
+            continue
+        closed = text.find(f"</{begun[1]}>", begun.end())
+        if closed < 0:
+            unclosed.add(begun[1])
+        else:
+            kept.append(text[end : begun.start()])
+            end = closed + len(begun[1]) + len("</>")
+    return "".join((*kept, text[end:]))
+
+
 def _cleaned(said: Said, left_out: Counter[str]) -> Said | None:
     """What was said without noise; None if nothing is left."""
-    text, binary = _BINARY.subn("[binary data]", _REMINDERS.sub("", said.text))
+    text, binary = _BINARY.subn("[binary data]", _without_reminders(said.text))
     text = _TERMINAL.sub("", text).strip()
     if binary:
         left_out["binary data in texts"] += binary
@@ -215,7 +230,6 @@ def _cleaned(said: Said, left_out: Counter[str]) -> Said | None:
 
 # ---------------------------------------------------------------- Claude Code
 
-_CLAUDE_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _CLAUDE_WRITTEN: Final = (
     "<command-", "<local-command-", "<bash-", "<task-notification", "<user-memory-input", "[Request interrupted by",
     "Caveat: The messages below were generated",
@@ -229,6 +243,11 @@ _CLAUDE_TITLES: Final[Mapping[str, str]] = {"summary": "summary", "custom-title"
 
 
 class ClaudeCodeEvents(Events):
+    def __init__(self) -> None:
+        super().__init__()
+        self._questions: set[str] = set()
+        """Calls of AskUserQuestion: another tool may return a text that only begins like their results."""
+
     def said(self, event: Row, left_out: Counter[str]) -> Said | None:
         kind = event.get("type")
         if (field := _CLAUDE_TITLES.get(str(kind))) is not None:
@@ -246,30 +265,34 @@ class ClaudeCodeEvents(Events):
         message = _row(event.get("message"))
         content = message.get("content")
         blocks: list[Row] = [{"type": "text", "text": content}] if isinstance(content, str) else _rows(content)
-        texts = [text for block in blocks if (text := _claude_text(block, str(kind), left_out))]
+        texts = [text for block in blocks if (text := self._text_of(block, str(kind), left_out))]
         return Said(str(kind), "\n\n".join(texts), _time(event.get("timestamp"))) if texts else None
 
-
-def _claude_text(block: Row, speaker: str, left_out: Counter[str]) -> str:
-    match block.get("type"):
-        case "text":
-            text = _text(block.get("text"))
-            if speaker == USER and text.lstrip().startswith(_CLAUDE_WRITTEN):
-                left_out["texts that the tool wrote"] += 1
-                arguments = _CLAUDE_ARGUMENTS.search(text)
-                return arguments[1].strip() if arguments is not None else ""
-            return text
-        case "tool_use" if block.get("name") == "ExitPlanMode":
-            return _text(_row(block.get("input")).get("plan"))
-        case "tool_result" if (answer := _flat(block.get("content"))).startswith(_CLAUDE_ANSWERS):
-            return answer.removesuffix(_CLAUDE_CONTINUES)
-        case "tool_use" | "tool_result" | "server_tool_use" | "web_search_tool_result":
-            left_out["calls of tools and their output"] += 1
-        case "thinking" | "redacted_thinking":
-            left_out["thinking"] += 1
-        case _:
-            left_out["images and other attachments"] += 1
-    return ""
+    def _text_of(self, block: Row, speaker: str, left_out: Counter[str]) -> str:
+        match block.get("type"):
+            case "text":
+                text = _text(block.get("text"))
+                if speaker == USER and text.lstrip().startswith(_CLAUDE_WRITTEN):
+                    left_out["texts that the tool wrote"] += 1
+                    arguments, closed, _ = text.partition("<command-args>")[2].partition("</command-args>")
+                    return arguments.strip() if closed else ""
+                return text
+            case "tool_use" if block.get("name") == "ExitPlanMode":
+                return _text(_row(block.get("input")).get("plan"))
+            case "tool_use" if block.get("name") == "AskUserQuestion":
+                self._questions.add(_text(block.get("id")))
+                left_out["calls of tools and their output"] += 1
+            case "tool_result" if _text(block.get("tool_use_id")) in self._questions and (
+                answer := _flat(block.get("content"))
+            ).startswith(_CLAUDE_ANSWERS):
+                return answer.removesuffix(_CLAUDE_CONTINUES)
+            case "tool_use" | "tool_result" | "server_tool_use" | "web_search_tool_result":
+                left_out["calls of tools and their output"] += 1
+            case "thinking" | "redacted_thinking":
+                left_out["thinking"] += 1
+            case _:
+                left_out["images and other attachments"] += 1
+        return ""
 
 
 def _flat(content: Json) -> str:

@@ -115,7 +115,7 @@ _IS: Final = r"[\"']?\s{0,3}(?:=|:|=>|:=)\s{0,3}"
 _VALUE: Final = r"(?:\"(?P<a>[^\"\s]{N,200})\"|'(?P<b>[^'\s]{N,200})'|(?P<c>[^\s\"'`,;]{N,200}))"
 
 KINDS: Final = (
-    _kind("private key", "PRIVATE", r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----[\s\S]{20,8000}?(?:-----END [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----|\Z)"),
+    _kind("private key", "PRIVATE", r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----(?:(?:(?!-----)[\s\S]){20,8000}+-----END [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----|[\sA-Za-z0-9+/=\\]{20,8000}+)"),
     _kind("age key", "AGE-SECRET-KEY-1", rf"{_BEGIN}AGE-SECRET-KEY-1[0-9A-Z]{{50,60}}{_END}"),
     _kind("aws access key", "^AKIA ^ASIA", rf"{_BEGIN}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}", lambda secret: "EXAMPLE" not in secret),
     _kind("aws secret key", "aws", r"(?i:aws[_a-z .-]{0,30}(?:secret|key)[_a-z .-]{0,20})[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", _random),

@@ -254,3 +254,16 @@ def test_letters_that_patterns_take_for_ascii_ones_count_in_hints() -> None:
 def test_ordinary_words_are_no_hints() -> None:
     plain = "The opinion of the key locks: http://example.org/a is a basic monkey token, she said."
     assert may_hold_secrets([plain, "a pinhole", "keys: two", ""]) == [False, True, False, False]
+
+
+@pytest.mark.parametrize("after", ["", "\n\nand then we went home. " * 500])
+def test_a_private_key_without_its_end_is_masked(after: str) -> None:
+    lines = "\n".join("MIIEpAIBAAKCAQEA0123456789abcdefghijklmnopqrstuvwxyz+/ABCDEFGHIJ" for _ in range(25))
+    told = masked(f"-----BEGIN RSA PRIVATE KEY-----\n{lines}{after}")
+    assert "MIIEpAIBAAKCAQEA" not in told
+    assert ("went home" in told) == bool(after)
+
+
+def test_beginnings_of_keys_without_an_end_take_linear_time() -> None:
+    begun = "-----BEGIN RSA PRIVATE KEY-----" * 32_000
+    assert masked(begun) == begun
