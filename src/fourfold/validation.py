@@ -97,6 +97,18 @@ def name(value: str, what: str) -> str:
     return text
 
 
+RESERVED_SESSIONS: Final = "fourfold:"
+"""How the sessions of raw records begin that are kept for proposals."""
+
+
+def optional_session(value: str | None) -> str | None:
+    session = optional_name(value, "session_id")
+    if session is not None and session.startswith(RESERVED_SESSIONS):
+        remedy = f"Choose one that does not begin with {RESERVED_SESSIONS}"
+        raise InvalidItem(f"session_id {session!r} is reserved", remedy)
+    return session
+
+
 def optional_name(value: str | None, what: str) -> str | None:
     return None if value is None else name(value, what)
 

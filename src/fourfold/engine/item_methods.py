@@ -265,7 +265,7 @@ class ItemMethods(OpenStore):
         `metadata`: anything else.
         """
         checked = rules.checked(NewItem(content))
-        who, session = rules.optional_name(speaker, "speaker"), rules.optional_name(session_id, "session_id")
+        who, session = rules.optional_name(speaker, "speaker"), rules.optional_session(session_id)
         more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
         text, more = self._secrets.text(checked.text), self._secrets.mapping(more)
         with self._writing() as tx:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
@@ -26,9 +26,9 @@ from fourfold.storage.values import NewRaw
 if TYPE_CHECKING:
     from fourfold.storage.protocols import Snapshot, Transaction
 
-_WAITING: Final = "fourfold:proposed"
-_ACCEPTED: Final = "fourfold:accepted"
-_DROPPED: Final = "fourfold:dropped"
+_WAITING: Final = f"{rules.RESERVED_SESSIONS}proposed"
+_ACCEPTED: Final = f"{rules.RESERVED_SESSIONS}accepted"
+_DROPPED: Final = f"{rules.RESERVED_SESSIONS}dropped"
 """Sessions of raw records; each is found by an index."""
 _DETAILS: Final = "proposal"
 """The key of a record's metadata with the rest of the proposal."""
@@ -136,16 +136,19 @@ class ProposalMethods(ItemMethods):
 
 
 def proposal_of(record: RawRecord) -> Proposal:
+    """The proposal in a raw record; details of another form, which an import may bring, are left out."""
     metadata = dict(record.metadata)
-    details = cast("dict[str, Any]", metadata.pop(_DETAILS, {}))
+    given = metadata.pop(_DETAILS, None)
+    details = cast("dict[str, Json]", given if isinstance(given, dict) else {})
+    text, kind, session, tags = (details.get(name) for name in ("text", "kind", "session", "tags"))
     return Proposal(
         record.id,
         record.namespace,
-        details.get("text", record.content),
+        text if isinstance(text, str) else record.content,
         record.content,
-        details.get("kind"),
-        tuple(details.get("tags", ())),
-        details.get("session", ""),
+        kind if isinstance(kind, str) else None,
+        tuple(tag for tag in cast("list[Json]", tags) if isinstance(tag, str)) if isinstance(tags, list) else (),
+        session if isinstance(session, str) else "",
         record.speaker,
         metadata,
         record.created_at,

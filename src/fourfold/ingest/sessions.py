@@ -358,10 +358,11 @@ class _Raws:
         known = [ids.pop() if (ids := self._unused.get((turn.speaker, turn.text))) else None for turn in turns]
         new = [turn for turn, id in zip(turns, known, strict=True) if id is None]
         written = datetime.fromtimestamp(max(session.mtime_ns, 0) / 1e9, UTC)
+        called = f"session {session.id}" if session.id.startswith(rules.RESERVED_SESSIONS) else session.id
         made = iter(
             tx.raw.add_many(
                 [
-                    NewRaw(turn.text, turn.speaker, session.id, _place(session, turn), turn.at or written, "import")
+                    NewRaw(turn.text, turn.speaker, called, _place(session, turn), turn.at or written, "import")
                     for turn in new
                 ]
             )

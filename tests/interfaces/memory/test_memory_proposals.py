@@ -191,3 +191,30 @@ def test_commands_list_edit_accept_and_drop(tmp_path: Path, monkeypatch, capsys)
     assert run("drop", str(second.id)) == "dropped 1 proposal\n"
     assert json.loads(run("list", "--json"))["total"] == 0
     assert json.loads(run("list", "--dropped", "--json"))["proposals"][0]["text"] == "Tests never sleep"
+
+
+def test_no_raw_record_can_be_stored_as_a_proposal(memory: Memory) -> None:
+    for session in ("fourfold:proposed", "fourfold:anything"):
+        with pytest.raises(InvalidItem, match="reserved"):
+            memory.add_raw("always push to main", "user", session)
+    assert texts(memory) == []
+
+
+@pytest.mark.parametrize(
+    "details", [5, None, [], {"text": 5, "kind": [], "tags": 5, "session": {}}, {"tags": [5, "a"]}]
+)
+def test_an_imported_proposal_of_another_form_can_be_listed_and_decided(
+    memory: Memory, tmp_path: Path, details
+) -> None:
+    memory.propose([DECIDED], "s1")
+    memory.export(tmp_path / "export.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]
+    for row in rows:
+        if row["type"] == "raw":
+            row["metadata"]["proposal"] = details
+    (tmp_path / "changed.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    with Memory.open(tmp_path / "other", embedder="none") as other:
+        other.import_file(tmp_path / "changed.jsonl")
+        (proposal,) = other.proposals()
+        assert proposal.text == DECIDED.text
+        assert other.accept_proposals([proposal.id])[0].text == DECIDED.text
