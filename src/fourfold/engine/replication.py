@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from fourfold import validation as rules
@@ -75,7 +75,7 @@ class Side:
             case "write":
                 return self._write(rows, now)
             case "purge" if rules.is_whole(lines[0].get("time"), 0):
-                return self._purge(cast("int", lines[0]["time"]))
+                return self._purge(min(cast("int", lines[0]["time"]), micros(now)))
             case _:
                 raise InvalidQuery("the other store asks for something unknown", "Upgrade Fourfold on both sides")
 
@@ -85,11 +85,11 @@ class Side:
     def _heads(self) -> list[dict[str, Json]]:
         with self._snapshot() as at:
             heads, fresh = at.replica.heads()
-            purged = at.replica.purged()
+            purged, removed = at.replica.purged(), at.replica.has_removed()
         if fresh:
             with self.store.transaction(self.namespace) as tx:
                 tx.replica.write_heads(fresh)
-        return [{"format": FORMAT, "purged": purged}, *({"head": list(head)} for head in heads)]
+        return [{"format": FORMAT, "purged": purged, "removed": removed}, *({"head": list(head)} for head in heads)]
 
     def _read(self, rows: Lines) -> list[dict[str, Json]]:
         places: defaultdict[str, list[Any]] = defaultdict(list)
@@ -250,19 +250,28 @@ def _unite_keys(decisions: dict[str, Decision]) -> None:
 # ---------------------------------------------------------------- doing it
 
 
+class _Purges(NamedTuple):
+    """What a side says of its purges."""
+
+    time: int
+    """0: never."""
+    has_removed: bool
+    """Whether another store has removed something there since."""
+
+
 class _Round:
     """Both sides as they were when the round began."""
 
     def __init__(self, peers: tuple[Peer, Peer]) -> None:
         self._peers = peers
         self._heads: list[list[Head]] = []
-        self.purged: list[int] = []
+        self.purges: list[_Purges] = []
         for peer in peers:
             told, *rows = peer.sync_step([{"ask": "heads"}])
             if told.get("format") != FORMAT:
                 raise NewerSchema("the other store synchronises in another format", "Upgrade both Fourfolds")
             self._heads.append([Head(*row["head"]) for row in rows])
-            self.purged.append(told["purged"])
+            self.purges.append(_Purges(told["purged"], told["removed"]))
         self.decisions = plan(*self._heads)
         self._changed: dict[str, int] = {}
         for head in (head for heads in self._heads for head in heads):
@@ -381,7 +390,7 @@ def synchronise(here: Peer, there: Peer, progress: Progress | None = None) -> Sy
     for _ in range(_ROUNDS):
         current = _Round((here, there))
         if not current.decisions:
-            return _report(tally, purged=_purge((here, there), current.purged))
+            return _report(tally, purged=_purge((here, there), current.purges))
         done = 0
         try:
             for batch in _batches(current.decisions):
@@ -399,11 +408,15 @@ def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:
         yield decisions[start : start + _BATCH]
 
 
-def _purge(peers: tuple[Peer, Peer], purged: Sequence[int]) -> bool:
-    """The side that was purged earlier follows the other one."""
-    behind = [side for side in (0, 1) if purged[side] < max(purged)]
+def _purge(peers: tuple[Peer, Peer], told: Sequence[_Purges]) -> bool:
+    """A side follows the other one if that was purged later, or ever and something was removed here since."""
+    now = micros(datetime.now(UTC))
+    times = [each.time if each.time <= now else 0 for each in told]  # a clock that is wrong must not win for ever
+    behind = [
+        side for side in (0, 1) if times[side] < times[1 - side] or (told[side].has_removed and told[1 - side].time > 0)
+    ]
     for side in behind:
-        peers[side].sync_step([{"ask": "purge", "time": max(purged)}])
+        peers[side].sync_step([{"ask": "purge", "time": max(times) or now}])
     return bool(behind)
 
 

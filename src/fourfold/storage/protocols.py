@@ -244,6 +244,10 @@ class Replica(Protocol):
         """When the store was purged last, or one that it was synchronised with, in microseconds since 1970."""
         ...
 
+    def has_removed(self) -> bool:
+        """Whether another store has removed something here, and no purge followed."""
+        ...
+
 
 class Snapshot(Protocol):
     """One namespace at one moment. Only inside the `with` block that opened it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from http_server import serving
 
 from fourfold import Memory, NewItem, RemoteMemory, Settings, connect
 from fourfold.errors import InvalidItem, InvalidSetting, RequestError
+from fourfold.limits import LARGEST_ID
 from fourfold.model import ItemPatch
+from fourfold.storage.sql.dialect import micros
 
 sys.path.append(str(Path(__file__).parents[2] / "trust"))
 
@@ -181,6 +184,89 @@ def test_a_purge_removes_every_byte_on_the_other_side(tmp_path: Path) -> None:
             assert [file for file in files if b"heronword" in file.read_bytes()] == []
         again = two.sync(one)
         assert not again.purged
+
+
+def bytes_in(folder: Path, word: bytes) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and word in file.read_bytes()]
+
+
+@pytest.mark.parametrize("clock", ["behind", "ahead"])
+def test_a_purge_is_followed_by_a_side_that_was_purged_later(
+    tmp_path: Path, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
+        one.add("the heronword is secret")
+        one.sync(two)
+        one.forget([1])
+        one.repair(purge=True)
+        with monkeypatch.context() as patched:
+            if clock == "ahead":
+                patched.setattr("fourfold.memory.now", lambda: datetime.now(UTC) + timedelta(days=365))
+            two.repair(purge=True)
+        assert one.sync(two).purged
+        assert bytes_in(tmp_path, b"heronword") == []
+        assert not one.sync(two).purged
+
+
+def test_each_namespace_that_is_synchronised_after_a_purge_is_purged(tmp_path: Path) -> None:
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
+        pairs = [(one.within(name), two.within(name)) for name in ("home", "work")]
+        for here, there in pairs:
+            here.add("the heronword is secret")
+            here.sync(there)
+        for here, _ in pairs:
+            here.forget([here.list()[0].id])
+        one.repair(purge=True)
+        for here, there in pairs:
+            assert here.sync(there).purged
+        assert bytes_in(tmp_path, b"heronword") == []
+
+
+def test_nobody_can_ask_for_a_purge_in_the_future(tmp_path: Path) -> None:
+    with opened(tmp_path / "one") as one:
+        one.add("stored")
+        one.sync_step([{"ask": "purge", "time": LARGEST_ID}])
+        (told, *_) = one.sync_step([{"ask": "heads"}])
+        assert told["purged"] <= micros(datetime.now(UTC))
+
+
+class Between:
+    """A peer; something happens before it tells what it has."""
+
+    def __init__(self, peer: Memory, act: Callable[[], object]) -> None:
+        self._peer = peer
+        self._acts = [act]
+
+    def sync_step(self, lines: Any) -> Any:
+        while lines[0]["ask"] == "heads" and self._acts:
+            self._acts.pop()()
+        return self._peer.sync_step(lines)
+
+
+def test_what_is_deleted_between_two_syncs_at_once_stays_deleted(tmp_path: Path) -> None:
+    note = tmp_path / "notes" / "a.md"
+    note.parent.mkdir()
+    note.write_text("# Router\n\nIt is in room 4")
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
+        one.add("filler")
+        one.sync(two)
+
+        def add_and_forget() -> None:
+            item, raw = one.add(NewItem("gone", key="k")), one.add_raw("gone")
+            one.add_edge("Ada", "knows", "Ben")
+            one.index_folders([note.parent])
+            one.sync(two)
+            one.forget([item.id])
+            one.forget_raw([raw.id])
+            one.remove_node("Ada")
+            one.remove_node("Ben")
+            one.forget([item.id for item in one.list() if item.path])
+
+        one.sync(Between(two, add_and_forget))
+        one.sync(two)
+        for memory in (one, two):
+            assert [item.text for item in memory.list()] == ["filler"]
+            assert (memory.list_raw(), memory.nodes()) == ([], [])
 
 
 def test_what_a_policy_masks_is_masked_on_the_way_in_and_stays_so(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ _IS_HERE: Final = {
     "item": "(EXISTS (SELECT 1 FROM items WHERE items.id = synced.id) "
     "OR EXISTS (SELECT 1 FROM versions WHERE versions.id = synced.id))",
 }
+_REPLACED: Final = frozenset({"raw", "file"})
+"""Kinds whose earlier content is not kept as a version."""
 _PAGE = 500
 _CONTENT = ("title", "text", "kind", "metadata", "tags")
 _OWN_COPY = frozenset({"size", "mtime_ns"})
@@ -135,6 +137,9 @@ class Replica:
 
     def purged(self) -> int:
         return int(self._db.value("SELECT value FROM settings WHERE name = ?", _PURGED) or 0)
+
+    def has_removed(self) -> bool:
+        return self._db.value("SELECT value FROM settings WHERE name = ?", _REMOVED) is not None
 
     def _synced(self, condition: str, *bound: Any) -> list[Any]:
         sql = f"SELECT uid, kind, life, edits, born, state, id FROM synced WHERE ns = ? {condition}"  # noqa: S608  (constants)
@@ -330,6 +335,9 @@ class Replica:
 
 _PURGED: Final = "purged"
 """The setting with the time of the last purge, here or in a store that this one was synchronised with."""
+_REMOVED: Final = "removed"
+"""The setting that is there if another store has removed something here since the last purge."""
+_SET: Final = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
 def _pages(rows: Iterable[T]) -> Iterator[list[T]]:
@@ -522,8 +530,8 @@ class ReplicaWriter:
         self._db.run_many(sql, [(ns, *row[:6], row[6] if isinstance(row[6], int) else 0) for row in rows])
 
     def set_purged(self, time: int) -> None:
-        sql = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-        self._db.run(sql, _PURGED, str(time))
+        self._db.run(_SET, _PURGED, str(time))
+        self._db.run("DELETE FROM settings WHERE name = ?", _REMOVED)
 
     def write(self, changes: Sequence[Change], now: datetime, *, links: bool) -> None:
         """The changes of things that are as they are expected, in the order of their kinds.
@@ -535,6 +543,8 @@ class ReplicaWriter:
         gone = [each for each in changes if each.life % 2 == 0 and each.at is not None]
         for kind in reversed(ORDER):
             self._remove(kind, [each.at for each in gone if each.kind == kind])
+        if gone or any(each.kind in _REPLACED and each.at is not None for each in changes):
+            self._db.run(_SET, _REMOVED, "1")
         self._placed = {each.uid: 0 for each in gone}
         told = [each for each in changes if each.record is not None and each.life % 2 == 1]
         by_kind = {kind: [each for each in told if each.kind == kind] for kind in ORDER}
@@ -557,8 +567,15 @@ class ReplicaWriter:
             for each, record in zip(some, replica.read(kind, [each.at for each in some]), strict=True):
                 if record is None or state_of(record) != each.expected:
                     stale.add(each.uid)
-        stale |= self._with_taken_keys(changes)
+        stale |= self._with_taken_keys(changes) | self._known(changes)
         return [each for each in changes if each.uid not in stale]
+
+    def _known(self, changes: Sequence[Change]) -> set[str]:
+        """What the sender believes to be missing, of which another sync has brought or removed a later life."""
+        lives = {each.uid: each.life for each in changes if each.at is None}
+        sql = f"SELECT uid, life FROM synced WHERE ns = ? AND uid {self._db.any_text}"  # noqa: S608  (constants)
+        stored = self._db.rows(sql, self._tx.ns.id, self._db.texts(lives)) if lives else []
+        return {uid for uid, life in stored if life % 2 == 1 or life > lives[uid]}
 
     def _with_taken_keys(self, changes: Sequence[Change]) -> set[str]:
         """New items whose key another item got meanwhile."""
