@@ -21,6 +21,8 @@ from trust_sync_work import WORD, open_stores
 from fourfold import Memory, NewItem, connect
 from fourfold.errors import StoreUnavailable
 
+pytestmark = pytest.mark.spec("D7")
+
 
 def contents(memory: Memory) -> list[str]:
     """Everything that a store holds, without its ids, times of files and what follows from texts."""

@@ -13,6 +13,8 @@ from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidItem, NotFound
 from fourfold.limits import SESSION_PROPOSALS
 
+pytestmark = pytest.mark.spec("D6")
+
 SAID = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 DECIDED = NewItem(
     "Money is always Decimal here",

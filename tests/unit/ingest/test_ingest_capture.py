@@ -9,6 +9,8 @@ import pytest
 from fourfold.ingest.capture import candidates_of, judged, sentences
 from fourfold.ingest.transcripts import Turn
 
+pytestmark = pytest.mark.spec("D6")
+
 SESSIONS = Path(__file__).parents[3] / "benchmarks" / "capture_sessions"
 
 
