@@ -1,9 +1,10 @@
 """Two stores become equal: each tells what it has and which clocks that has, and gets what the other one knows later.
 
 The rules, which give the same on both sides whoever begins. A deletion wins over changes that did not know of it; what
-was stored again after it stays. Of two changes the one that knew of the other wins, else the later one by time, else
-the one with the larger hash. A state of an item that is replaced stays in its history, unless it is there already.
-Nodes get the aliases and texts of both sides, and items with the same text the tags of both.
+was stored again after it stays. Of two changes the one that knew of the other wins, else the one of the side that
+counted more changes of the thing, else the later one by time, else the one with the larger hash. A state of an item
+that is replaced stays in its history, unless it is there already. Nodes get the aliases and texts of both sides, and
+items with the same text the tags of both.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from fourfold.model import Json
 from fourfold.storage.protocols import Peer, Snapshot, Store
 from fourfold.storage.sql.dialect import micros, moment
 from fourfold.storage.sql.records import parse_time
-from fourfold.storage.sql.replica import ORDER, changed_meanwhile, read_changes, read_place, state_of, version_uid
+from fourfold.storage.sql.replica import (
+    ORDER,
+    changed_meanwhile,
+    has_secret_name,
+    read_changes,
+    read_place,
+    state_of,
+    version_uid,
+)
 from fourfold.storage.values import Change, Head, Record
 
 Lines: TypeAlias = "Sequence[Mapping[str, Json]]"
@@ -102,7 +111,8 @@ class Side:
     def _write(self, rows: Lines, now: datetime) -> list[dict[str, Json]]:
         with self._snapshot() as at:
             changes = read_changes([row.get("change") for row in rows], at.space)
-        safe = [each._replace(record=_protected(each.record, self.protect)) for each in changes]
+        told = [each for each in changes if each.record is None or not has_secret_name(each.record)]
+        safe = [each._replace(record=_protected(each.record, self.protect)) for each in told]
         with self.store.transaction(self.namespace, names=True) as tx:
             keyed.check(tx)
             tx.replica.write(safe, now, links=self.links)

@@ -282,6 +282,25 @@ def test_what_a_policy_masks_is_masked_on_the_way_in_and_stays_so(tmp_path: Path
             one.sync(three)
 
 
+@pytest.mark.parametrize("place", ["name", "label"])
+def test_nodes_whose_names_hold_a_secret_stay_on_their_side(tmp_path: Path, place: str) -> None:
+    key = "AKIA" + "Q7" * 8
+    name, label = (f"Bot {key}", "service") if place == "name" else ("Bot", key)
+    with opened(tmp_path / "one", secrets="allow") as one, opened(tmp_path / "two") as two:
+        one.add_node(name, label, ["deployer"], {"owner": "Ada"})
+        one.add_edge(f"{name}#{label}", "uses", "Kestrel")
+        before = one.node(name, label)
+        for _ in range(2):
+            one.sync(two)
+            assert one.node(name, label) == before
+            assert [node.name for node in two.nodes()] == ["Kestrel"]
+        record = {"type": "node", "name": name, "label": label, "aliases": [], "properties": {}, "items": []}
+        two.sync_step([{"ask": "write"}, {"change": [HEAD, "node", 1, 1, 0, HEAD, None, "", record]}])
+        assert [node.name for node in two.nodes()] == ["Kestrel"]
+        again = one.sync(two)
+        assert (again.sent, again.received, again.complete) == ({}, {}, True)
+
+
 def test_a_raw_record_that_is_replaced_is_replaced_on_the_other_side(pair: Pair) -> None:
     one, peer, two = pair
     raw = one.add_raw("Ada: the first words", "Ada", "kitchen")

@@ -96,6 +96,18 @@ def content_of(record: Record) -> str:
     return hashed(*(record[name] for name in _CONTENT))
 
 
+def has_secret_name(record: Record) -> bool:
+    """Whether a store that masks secrets would have this node or edge under another name."""
+    match record["type"]:
+        case "node":
+            names = [record["name"], record["label"]]
+        case "edge":
+            names = [*record["source"], record["relation"], *record["target"]]
+        case _:
+            return False
+    return any(may_hold_secrets(names)) and masked_json(names) != names
+
+
 def version_uid(owner: str, until: int, record: Record) -> str:
     return hashed("version", owner, until, content_of(record))
 
@@ -128,12 +140,13 @@ class Replica:
         return everything, fresh
 
     def read(self, kind: str, places: Sequence[Any]) -> list[Record | None]:
-        """The records of things at these places; None for one that is not there any more."""
+        """The records of things at these places; None for one that is not there, or whose name holds a secret."""
         reader = {
             "raw": self._raw, "item": self._items, "version": self._versions, "file": self._files,
             "node": self._nodes, "edge": self._edges,
         }[kind]  # fmt: skip
-        return [record for some in _pages(places) for record in reader(list(some))]
+        records = (record for some in _pages(places) for record in reader(list(some)))
+        return [None if record is None or has_secret_name(record) else record for record in records]
 
     def purged(self) -> int:
         return int(self._db.value("SELECT value FROM settings WHERE name = ?", _PURGED) or 0)
