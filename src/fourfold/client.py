@@ -10,6 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from copy import copy
 from dataclasses import fields
 from datetime import datetime
@@ -35,6 +36,7 @@ from fourfold.errors import (
     NotFound,
     NotOffered,
     StoreUnavailable,
+    TimedOut,
 )
 from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
@@ -199,7 +201,7 @@ class RemoteMemory:
         content = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
         headers, place = {"content-type": JSONL}, self._place(operation, {})
         answer = self._server.send(operation.verb, place, content, headers=headers, seconds=_SYNC_SECONDS)
-        return [json.loads(line) for line in answer.iter_lines()]
+        return self._server.json_lines(answer)
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         self.add_edges([(source, relation, target, weight)])
@@ -344,7 +346,11 @@ out once."""
 _ANSWER_SECONDS: Final = 60.0
 _SYNC_SECONDS: Final = 600.0
 """A store is read whole before it answers."""
+_ANSWER_BYTES: Final = 256 * 1024 * 1024
+"""Of the largest answer, which tells of about a million things."""
 _PAUSE_SECONDS: Final = 0.1
+_FRAMING: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that say how an answer was sent."""
 _BUSY: Final = (409, 429, 503)
 _CLOSEST: Final[Mapping[int, type[FourfoldError]]] = {
     401: errors.NoAccess,
@@ -390,7 +396,7 @@ class Server:
         until = time.monotonic() + RETRY_SECONDS
         while True:
             try:
-                answer = self._http.send(request)
+                answer = self._read(self._http.send(request, stream=True), seconds)
             except httpx.TransportError as error:
                 if time.monotonic() > until:
                     raise StoreUnavailable(
@@ -403,12 +409,39 @@ class Server:
                 return _checked(answer)
             time.sleep(int(wait))
 
+    def _read(self, answer: httpx.Response, seconds: float) -> httpx.Response:
+        """The whole answer, if it is not too large and does not take too long."""
+        until, content = time.monotonic() + seconds, bytearray()
+        with closing(answer):
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > _ANSWER_BYTES:
+                    remedy = "Check the address; synchronise smaller namespaces, or copy the store"
+                    raise StoreUnavailable(f"the answer of {self.shown} is larger than {_ANSWER_BYTES} bytes", remedy)
+                if time.monotonic() > until:
+                    what = f"{self.shown} has not answered completely within {seconds:g} s"
+                    raise TimedOut(what, "Check the address and the connection, and repeat the command")
+        plain = {name: value for name, value in answer.headers.items() if name not in _FRAMING}
+        return httpx.Response(answer.status_code, headers=plain, content=bytes(content))
+
+    def json_lines(self, answer: httpx.Response) -> list[dict[str, Json]]:
+        try:
+            lines = [json.loads(line) for line in answer.content.splitlines()]
+        except (ValueError, RecursionError) as error:
+            raise self._not_json() from error
+        if not all(isinstance(line, dict) for line in lines):
+            raise self._not_json()
+        return lines
+
+    def _not_json(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address")
+
     def json(self, answer: httpx.Response) -> Any:
         """The JSON of an answer; None if it has no body."""
         try:
             return answer.json() if answer.content else None
         except ValueError as error:
-            raise StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address") from error
+            raise self._not_json() from error
 
     def _request(
         self,

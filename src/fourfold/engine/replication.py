@@ -14,22 +14,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from fourfold import validation as rules
 from fourfold.engine import keyed
 from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
-from fourfold.storage.protocols import Peer, Snapshot, Store
-from fourfold.storage.sql.dialect import micros, moment
+from fourfold.storage.protocols import Peer, Replica, Snapshot, Store
+from fourfold.storage.sql.dialect import dumps, micros, moment
 from fourfold.storage.sql.records import parse_time
 from fourfold.storage.sql.replica import (
     ORDER,
     changed_meanwhile,
     has_secret_name,
     read_changes,
+    read_head,
     read_place,
     state_of,
+    unreadable,
     version_uid,
 )
 from fourfold.storage.values import Change, Head, Record
@@ -42,6 +46,9 @@ FORMAT: Final = 1
 _READ_SECONDS: Final = 3600.0
 _BATCH: Final = 200
 """Things that are written by one transaction."""
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+"""Of the records that are read by one request."""
+_READ_TOGETHER: Final = 16
 _ROUNDS: Final = 8
 _WAYS: Final = ("received", "sent")
 _STEP: Final = {kind: number for number, kind in enumerate(ORDER)}
@@ -101,12 +108,17 @@ class Side:
         return [{"format": FORMAT, "purged": purged, "removed": removed}, *({"head": list(head)} for head in heads)]
 
     def _read(self, rows: Lines) -> list[dict[str, Json]]:
-        places: defaultdict[str, list[Any]] = defaultdict(list)
-        for row in rows:
-            places[str(row.get("kind"))].append(read_place(row.get("kind"), row.get("at")))
+        """As many of the records, from the first one on, as fit into one answer."""
+        places = [(str(row.get("kind")), read_place(row.get("kind"), row.get("at"))) for row in rows]
+        told: list[dict[str, Json]] = []
+        size = 0
         with self._snapshot() as at:
-            records = {kind: iter(at.replica.read(kind, wanted)) for kind, wanted in places.items()}
-        return [{"record": next(records[str(row["kind"])])} for row in rows]
+            for record in _records(at.replica, places):
+                size += len(dumps(record))
+                if told and size > _ANSWER_BYTES:
+                    break
+                told.append({"record": record})
+        return told
 
     def _write(self, rows: Lines, now: datetime) -> list[dict[str, Json]]:
         with self._snapshot() as at:
@@ -124,6 +136,13 @@ class Side:
         with self.store.transaction(self.namespace) as tx:
             tx.replica.set_purged(time)
         return []
+
+
+def _records(replica: Replica, places: Sequence[tuple[str, Any]]) -> Iterator[Record | None]:
+    """A few at a time, because they may be large."""
+    for kind, same in groupby(places, key=itemgetter(0)):
+        while some := [place for _, place in islice(same, _READ_TOGETHER)]:
+            yield from replica.read(kind, some)
 
 
 def _protected(record: Record | None, protect: Callable[[Record], Record]) -> Record | None:
@@ -260,6 +279,13 @@ def _unite_keys(decisions: dict[str, Decision]) -> None:
 # ---------------------------------------------------------------- doing it
 
 
+def _state_of(record: Any) -> str:
+    try:
+        return state_of(record)
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise unreadable(f"a record that cannot be read ({type(error).__name__})") from error
+
+
 class _Purges(NamedTuple):
     """What a side says of its purges."""
 
@@ -277,11 +303,14 @@ class _Round:
         self._heads: list[list[Head]] = []
         self.purges: list[_Purges] = []
         for peer in peers:
-            told, *rows = peer.sync_step([{"ask": "heads"}])
+            told, *rows = peer.sync_step([{"ask": "heads"}]) or [{}]
             if told.get("format") != FORMAT:
                 raise NewerSchema("the other store synchronises in another format", "Upgrade both Fourfolds")
-            self._heads.append([Head(*row["head"]) for row in rows])
-            self.purges.append(_Purges(told["purged"], told["removed"]))
+            purged: Any = told.get("purged")
+            if not rules.is_whole(purged, 0):
+                raise unreadable("a time that is out of range")
+            self._heads.append([read_head(row.get("head")) for row in rows])
+            self.purges.append(_Purges(purged, told.get("removed") is True))
         self.decisions = plan(*self._heads)
         self._changed: dict[str, int] = {}
         for head in (head for heads in self._heads for head in heads):
@@ -289,18 +318,29 @@ class _Round:
             self._changed[head.owner] = max(times)
 
     def carry_out(self, some: Sequence[Decision], tally: Counter[str]) -> None:
-        """Reads what the sides need of each other, and lets each write its part by one transaction."""
+        """Reads what the sides need of each other, and lets each write its part by one transaction.
+
+        What is too large for one is done in halves.
+        """
         records = self._read(some)
+        if records is None:
+            middle = len(some) // 2
+            self.carry_out(some[:middle], tally)
+            self.carry_out(some[middle:], tally)
+            return
         changes: tuple[list[Change], list[Change]] = ([], [])
-        for each in some:
-            self._change(each, records, changes, tally)
+        try:
+            for each in some:
+                self._change(each, records, changes, tally)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise unreadable(f"a record that cannot be read ({type(error).__name__})") from error
         for side in (1, 0):
             if changes[side]:
                 rows = [{"change": list(change)} for change in changes[side]]
                 self._peers[side].sync_step([{"ask": "write"}, *rows])
 
-    def _read(self, some: Sequence[Decision]) -> dict[tuple[int, str], Record]:
-        """The contents that are needed, by side and uid."""
+    def _read(self, some: Sequence[Decision]) -> dict[tuple[int, str], Record] | None:
+        """The contents that are needed, by side and uid; None if several decisions need too much."""
         wanted: tuple[list[Head], list[Head]] = ([], [])
         for each in some:
             if each.exists and any(head is None or head.state != each.state for head in each.heads):
@@ -313,9 +353,16 @@ class _Round:
         records: dict[tuple[int, str], Record] = {}
         for side, heads in enumerate(wanted):
             rows = [{"kind": head.kind, "at": head.at} for head in heads]
-            read = self._peers[side].sync_step([{"ask": "read"}, *rows]) if rows else []
+            read: list[dict[str, Json]] = []
+            while len(read) < len(rows):
+                if read and len(some) > 1:
+                    return None
+                more = self._peers[side].sync_step([{"ask": "read"}, *rows[len(read) :]])
+                if not 0 < len(more) <= len(rows) - len(read):
+                    raise unreadable("too few or too many records")
+                read += more
             for head, row in zip(heads, read, strict=True):
-                if row["record"] is None or state_of(row["record"]) != head.state:
+                if row.get("record") is None or _state_of(row["record"]) != head.state:
                     raise changed_meanwhile()
                 records[side, head.uid] = row["record"]
         return records

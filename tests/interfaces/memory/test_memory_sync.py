@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +18,14 @@ import postgres_servers
 import pytest
 from http_server import serving
 
-from fourfold import Memory, NewItem, RemoteMemory, Settings, connect
-from fourfold.errors import InvalidItem, InvalidSetting, RequestError
+from fourfold import Memory, NewItem, RemoteMemory, Settings, client, connect
+from fourfold.engine import replication
+from fourfold.engine.replication import Side
+from fourfold.errors import FourfoldError, InvalidItem, InvalidSetting, RequestError, StoreUnavailable, TimedOut
 from fourfold.limits import LARGEST_ID
 from fourfold.model import ItemPatch
 from fourfold.storage.sql.dialect import micros
+from fourfold.storage.values import Head
 
 sys.path.append(str(Path(__file__).parents[2] / "trust"))
 
@@ -376,6 +384,11 @@ CRAFTED = [
     [{"ask": "write"}, {"change": [HEAD, "item", 1, 1, 0, HEAD, None, "", {"type": "raw"}]}],
     [{"ask": "write"}, {"change": ["short", "item", 1, 1, 0, HEAD, None, "", ITEM]}],
     [{"ask": "write"}, {"change": [HEAD, "item", 1, 1 << 70, 0, HEAD, None, "", ITEM]}],
+    *(
+        [{"ask": "write"}, {"change": [HEAD, "item", 1, 1, 0, state, None, expected, ITEM]}]
+        for state, expected in (([], ""), (HEAD, None), (HEAD, {}), (0, ""), (False, ""))
+    ),
+    [{"ask": "write"}, {"change": [HEAD, "item", -1, 1, 0, HEAD, None, "", ITEM]}],
     [{"ask": "purge", "time": "now"}],
 ]
 
@@ -392,6 +405,94 @@ def test_requests_that_no_store_sends_are_refused(tmp_path: Path, lines: list[An
         one.sync_step([{"ask": "write"}, {"change": good}])
         one.sync_step([{"ask": "write"}, {"change": [HEAD, "item", 2, 1, 0, "", 1, HEAD, None]}])  # it is another
         assert one.count() == 2
+
+
+def told(**changed: Any) -> bytes:
+    """The answer of a store that has one item."""
+    head = Head(HEAD, "item", 1, 1, 1, HEAD, 1, 1)._replace(**changed)
+    return json.dumps({"format": 1, "purged": 0}).encode() + b"\n" + json.dumps({"head": list(head)}).encode()
+
+
+ANSWERS = [
+    b"", b"\n\n", b"<html>hi</html>", b"\xff\xfe\x00", b"5\n", b"[]\n", b"[" * 200_000,
+    *(b'{"format": 1, "purged": %s}' % each for each in (b'"x"', b"-5", b"NaN", b"null", b"1" + b"0" * 30)),
+    b'{"format": 1}', b'{"format": 1, "purged": 0}\n{"x": 1}', b'{"format": 1, "purged": 0}\n{"head": ["a"]}',
+    told(uid=5), told(uid=None), told(uid="zz"), told(kind="zebra"), told(kind=[]), told(life="1"), told(life=10**40),
+    told(edits=None), told(time=10**40), told(at={}), told(at=None), told(owner=5), told(name=[]), told(state=None),
+    told(),
+]  # fmt: skip
+
+
+@contextmanager
+def answering(parts: Iterable[bytes]) -> Generator[str]:
+    """The address of a server that gives this answer to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                for part in parts:
+                    self.wfile.write(part)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: repr(answer[:20] + answer[-40:]))
+def test_answers_that_no_store_gives_are_errors_that_name_the_remedy(tmp_path: Path, answer: bytes) -> None:
+    with opened(tmp_path / "one") as one, answering([answer]) as url, connect(url) as remote:
+        one.add("stored")
+        before = contents(one)
+        with pytest.raises(FourfoldError) as refused:
+            one.sync(remote)
+        assert refused.value.remedy
+        assert contents(one) == before
+
+
+def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_ANSWER_BYTES", 1_000_000)
+    endless = repeat(b"x" * 10_000)
+    with answering(endless) as url, connect(url) as remote, pytest.raises(StoreUnavailable, match="larger than"):
+        remote.sync_step([{"ask": "heads"}])
+
+
+def test_an_answer_that_comes_too_slowly_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_SYNC_SECONDS", 0.5)
+    drops = (time.sleep(0.1) or b"x" for _ in range(30))
+    with answering(drops) as url, connect(url) as remote, pytest.raises(TimedOut, match=r"within 0\.5 s"):
+        remote.sync_step([{"ask": "heads"}])
+
+
+def test_large_things_are_carried_over_in_several_transactions(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, peer, two = pair
+    monkeypatch.setattr(replication, "_ANSWER_BYTES", 5000)
+    for memory in (one, two):
+        for n in range(10):
+            memory.add(NewItem(f"{memory is one} {n} " * 100, key=f"k{n}"))
+        memory.add(NewItem("large " * 2000, key=f"large {memory is one}"))
+    sizes: list[int] = []
+    write = Side.answer
+
+    def measured(side: Side, lines: Any, now: datetime) -> Any:
+        if lines[0]["ask"] == "write":
+            sizes.append(len(json.dumps(lines)))
+        return write(side, lines, now)
+
+    monkeypatch.setattr(Side, "answer", measured)
+    report = one.sync(peer)
+    assert (report.complete, report.conflicts) == (True, 10)
+    assert contents(one) == contents(two)
+    assert peer is not two or max(sizes) < 20_000  # the process of a server has its own limit
 
 
 def test_a_store_of_another_namespace_cannot_be_reached(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ _IS_HERE: Final = {
 }
 _REPLACED: Final = frozenset({"raw", "file"})
 """Kinds whose earlier content is not kept as a version."""
-_PAGE = 500
+_PAGE = 50
+"""Things that are read together. They may be large."""
 _CONTENT = ("title", "text", "kind", "metadata", "tags")
 _OWN_COPY = frozenset({"size", "mtime_ns"})
 """Of a file: differs from machine to machine."""
@@ -429,7 +430,7 @@ def read_place(kind: Json, at: Json) -> Any:
                 return at
         case _:
             pass
-    raise _unreadable("a place that no store could have named")
+    raise unreadable("a place that no store could have named")
 
 
 def read_changes(rows: Sequence[Json], space: Space | None) -> list[Change]:
@@ -439,7 +440,7 @@ def read_changes(rows: Sequence[Json], space: Space | None) -> list[Change]:
         for each in changes:
             _check_change(each, space)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
-        raise _unreadable(f"a change that cannot be read ({type(error).__name__})") from error
+        raise unreadable(f"a change that cannot be read ({type(error).__name__})") from error
     return changes
 
 
@@ -449,22 +450,46 @@ _NAMESPACE: Final = "namespace"
 
 
 def _check_change(change: Change, space: Space | None) -> None:
-    hashes: list[Any] = [change.uid, *filter(None, (change.state, change.expected))]
-    numbers = (change.life, change.edits, change.born)
-    if change.kind not in ORDER or not all(isinstance(each, str) and _UID.fullmatch(each) for each in hashes):
-        raise _unreadable("a change of a thing that has no name")
-    if not all(type(each) is int and abs(each) <= LARGEST_ID for each in numbers):
-        raise _unreadable("a change with clocks out of range")
-    if change.at is not None:
-        read_place(change.kind, change.at)
+    _check_thing(change, change.born)
+    _check_hashes(change.expected)
     if change.record is not None:
         if change.record["type"] not in (("item", "version") if change.kind == "item" else (change.kind,)):
-            raise _unreadable("a change to a thing of another kind")
+            raise unreadable("a change to a thing of another kind")
         for record in _exported(change.record):
             reader, dimension = records.RecordReader(), _dimension(record, space)
             fingerprint = None if dimension is None else GIVEN_SPACE
             reader.read({"type": "namespace", "name": _NAMESPACE, "fingerprint": fingerprint, "dimension": dimension})
             reader.read(record)
+
+
+def read_head(row: Json) -> Head:
+    """What another store tells of a thing; InvalidItem if no store could have told it."""
+    try:
+        head = Head(*cast("list[Any]", row))
+    except TypeError as error:
+        raise unreadable("what it has in another form") from error
+    _check_thing(head, head.born, head.time)
+    _check_hashes(head.content, head.owner, head.name)
+    if head.exists and (head.at is None or not head.state):
+        raise unreadable("a thing without a content")
+    return head
+
+
+def _check_thing(thing: Head | Change, *times: Any) -> None:
+    numbers: tuple[Any, ...] = (thing.life, thing.edits, *times)
+    if thing.kind not in ORDER or not thing.uid:
+        raise unreadable("a thing that has no name")
+    _check_hashes(thing.uid, thing.state)
+    if not all(type(each) is int and abs(each) <= LARGEST_ID for each in numbers) or min(numbers[:2]) < 0:
+        raise unreadable("clocks out of range")
+    if thing.at is not None:
+        read_place(thing.kind, thing.at)
+
+
+def _check_hashes(*hashes: Any) -> None:
+    """Of what there is none, the hash is empty."""
+    if not all(isinstance(each, str) and (not each or _UID.fullmatch(each)) for each in hashes):
+        raise unreadable("a hash that no store could have made")
 
 
 def _dimension(record: Record, space: Space | None) -> int | None:
@@ -489,7 +514,7 @@ def _exported(record: Record) -> list[Record]:
             about = {name: value for name, value in record.items() if name not in ("chunks", "known")}
             chunks = [own | _without_uids(chunk) for chunk in record["chunks"]]
             if any((chunk["path"], chunk["chunk_index"]) != (about["path"], n) for n, chunk in enumerate(chunks)):
-                raise _unreadable("a file whose parts are not in their order")
+                raise unreadable("a file whose parts are not in their order")
             return [about | {"namespace": _NAMESPACE}, *chunks]
         case "node":
             _check_uids(record["items"])
@@ -497,7 +522,7 @@ def _exported(record: Record) -> list[Record]:
         case _:
             edge = rules.checked_edge("source", record["relation"], "target", record["weight"])
             if edge.relation != record["relation"]:
-                raise _unreadable("a relation that is not in the form in which it is stored")
+                raise unreadable("a relation that is not in the form in which it is stored")
             node: Record = {"type": "node", "aliases": [], "properties": {}, "made": True, "items": []}
             return [own | node | {"name": name, "label": label} for name, label in (record["source"], record["target"])]
 
@@ -509,10 +534,10 @@ def _without_uids(record: Record) -> Record:
 
 def _check_uids(uids: Sequence[Json]) -> None:
     if not all(isinstance(uid, str) and _UID.fullmatch(uid) for uid in uids):
-        raise _unreadable("a reference to a thing that has no name")
+        raise unreadable("a reference to a thing that has no name")
 
 
-def _unreadable(what: str) -> InvalidItem:
+def unreadable(what: str) -> InvalidItem:
     return InvalidItem(f"the other store sent {what}", "Use the same version of Fourfold on both sides")
 
 
@@ -576,10 +601,10 @@ class ReplicaWriter:
         replica = self._replica()
         stale: set[str] = set()
         for kind in ORDER:
-            some = [each for each in changes if each.kind == kind and each.at is not None]
-            for each, record in zip(some, replica.read(kind, [each.at for each in some]), strict=True):
-                if record is None or state_of(record) != each.expected:
-                    stale.add(each.uid)
+            for some in _pages(each for each in changes if each.kind == kind and each.at is not None):
+                for each, record in zip(some, replica.read(kind, [each.at for each in some]), strict=True):
+                    if record is None or state_of(record) != each.expected:
+                        stale.add(each.uid)
         stale |= self._with_taken_keys(changes) | self._known(changes)
         return [each for each in changes if each.uid not in stale]
 
