@@ -232,10 +232,14 @@ def _decision(one: Head | None, other: Head | None, history: set[tuple[str, str]
 
 def _break_circles(decisions: dict[str, Decision]) -> None:
     """Of two items, each of which one side merged into the other one, one stays an item."""
+    seen: set[str] = set()
     for start in [uid for uid, each in decisions.items() if each.exists and each.best.kind == "item"]:
-        chain = [start]
-        while (owner := decisions[chain[-1]].best.owner) in decisions and owner not in chain:
+        chain: list[str] = []
+        owner = start
+        while owner in decisions and owner not in seen:
+            seen.add(owner)
             chain.append(owner)
+            owner = decisions[owner].best.owner
         for uid in sorted(chain[chain.index(owner) :]) if owner in chain else ():
             each = decisions[uid]
             other = each.heads[1 - each.winner]

@@ -459,6 +459,14 @@ def test_answers_that_no_store_gives_are_errors_that_name_the_remedy(tmp_path: P
         assert contents(one) == before
 
 
+def test_a_circle_of_thousands_of_owners_is_planned_in_a_moment() -> None:
+    uids = [f"{n:032x}" for n in range(2000)]
+    owned = zip(uids, [*uids[1:], uids[0]], strict=True)
+    began = time.monotonic()
+    replication.plan([Head(uid, "item", 1, 1, 1, HEAD, 1, 1, "", owner) for uid, owner in owned], [])
+    assert time.monotonic() - began < 20
+
+
 def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_ANSWER_BYTES", 1_000_000)
     endless = repeat(b"x" * 10_000)
