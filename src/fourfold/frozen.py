@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import wraps
+from operator import attrgetter
 from typing import Any, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
@@ -19,16 +20,19 @@ def value(kind: type[T]) -> type[T]:
     return dataclass(kind)
 
 
-def thawed(kind: type[T]) -> type[T]:
+def thawed(kind: type[T], *, by_place: bool = False) -> type[T]:
     """A subclass of a frozen dataclass with slots whose fields can be assigned, so that it is made in half of the time.
 
     An object of it becomes one of `kind` when that is assigned to its `__class__`.
+    `by_place`: its constructor takes keyword-only fields by their places, after the others.
     """
     frozen: Any = kind
-    same = [
-        (each.name, each.type, field(default=each.default, default_factory=each.default_factory, kw_only=each.kw_only))
-        for each in fields(frozen)
-    ]
+    ordered: list[Any] = sorted(fields(frozen), key=attrgetter("kw_only")) if by_place else [*fields(frozen)]
+    same: list[tuple[str, Any, Any]] = []
+    for each in ordered:
+        keyword = each.kw_only and not by_place
+        again = field(default=each.default, default_factory=each.default_factory, kw_only=keyword)
+        same.append((each.name, each.type, again))
     assign = cast("Any", make_dataclass(kind.__name__, same)).__init__
     own = {"__slots__": (), "__init__": assign, "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     return cast("type[T]", type(kind.__name__, (kind,), own))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,13 +92,15 @@ class Memory(ProposalMethods, GraphMethods):
         query_vector = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         options = ResultOptions(per_file, surest, explain, candidates=candidates, time=self._time_mode(time), view=view)
-        names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces or [self.namespace]])
-        if len(names) > 1 and candidates:
-            raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
+        names = [self.namespace]
+        if namespaces:
+            names = list(dict.fromkeys(rules.name(name, "namespace") for name in namespaces))
         if len(names) > 1:
+            if candidates:
+                raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        ask = partial(self._search.answer, request=request, options=options, vector=query_vector, filters=filters)
-        answers = [ask(name, now=datetime.now(UTC)) for name in names]
+        asked = request, options, query_vector, filters
+        answers = [self._search.answer(name, *asked, datetime.now(UTC)) for name in names]
         answer = answers[0] if len(answers) == 1 else merged(answers)
         return without_unlikely(answer) if cuts else answer
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 from weakref import ref
 
@@ -133,20 +134,26 @@ class Turns:
             self._leave(place)
 
     @contextmanager
-    def search(self, max_wait_seconds: float) -> Generator[None]:
-        """A turn, or none after the wait, for a search, which counts as running inside the block."""
+    def search(self, max_wait_seconds: float) -> Generator[Callable[[], None]]:
+        """A turn, or none after the wait, for a search, which counts as running inside the block.
+
+        Yields a function that gives the turn up earlier.
+        """
         place = _Place()
         try:
             self._take(place, max_wait_seconds)
             with _counting:
                 _searches.add(place)
-            yield
+            yield partial(self._end, place)
         finally:
-            try:
-                self._leave(place)
-            finally:
-                with _counting:
-                    _searches.discard(place)
+            self._end(place)
+
+    def _end(self, place: _Place) -> None:
+        try:
+            self._leave(place)
+        finally:
+            with _counting:
+                _searches.discard(place)
 
     def _take(self, place: _Place, max_wait_seconds: float) -> bool:
         with self._changing:

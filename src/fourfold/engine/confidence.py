@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from fourfold.engine.pipeline import Outcome
-from fourfold.native.rankings import values_of
+from fourfold.native.rankings import values_and_best
 from fourfold.ranking.fusion import LEAST_SPREAD, NO_HITS, RERANK
 from fourfold.ranking.plan import AUTO, BUILT_IN
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.retrieval import Numbers, Ranking, SearchResponse
+from fourfold.retrieval import Hits, Numbers, Ranking, SearchResponse
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -61,9 +61,6 @@ class Fit(NamedTuple):
     constant: float
     per: Evidence
 
-    def log_odds(self, evidence: Evidence) -> float:
-        return self.constant + sum(map(operator.mul, self.per, evidence))
-
 
 BOTH: Final = Fit(-5.25, Evidence(nearness=4.75, words=1.65, lead=7.3, alone=4.4, asked=6.25, first=1.45))
 VECTORS: Final = Fit(-6.15, Evidence(nearness=8.0, lead=5.4, first=1.5))
@@ -81,7 +78,8 @@ LARGEST_EXPONENT: Final = 700.0
 
 def confidence(evidence: Evidence, fit: Fit = BOTH, log_odds: float = 0.0) -> float:
     """`log_odds`: what further retrievers add."""
-    return round(1 / (1 + math.exp(min(LARGEST_EXPONENT, -fit.log_odds(evidence) - log_odds))), 6)
+    total = fit.constant + sum(map(operator.mul, fit.per, evidence)) + log_odds
+    return round(1 / (1 + math.exp(-total)), 6) if total > -LARGEST_EXPONENT else 0.0
 
 
 CoverageOf = Callable[[Sequence[int]], Mapping[int, float]]
@@ -92,14 +90,15 @@ class Judge:
 
     def __init__(self, outcome: Outcome, first: int | None, unnamed: CoverageOf | None = None) -> None:
         """`first`: the first result. `unnamed`: the coverage of the words that are in no name, if they count alone."""
-        none = Ranking(NO_HITS)
-        graph, semantic = outcome.rankings.get("graph", none), outcome.rankings.get("semantic", none)
-        self._tags, self._named, self._asked = outcome.rankings.get("tags", none).evidence, graph.related, graph.answers
-        self._cosines, self._coverage, self._unnamed = outcome.raw("semantic"), outcome.coverage, unnamed
-        self._searched_words = "keyword" in outcome.rankings
+        rankings = outcome.rankings
+        graph, semantic = rankings.get("graph", _SILENT), rankings.get("semantic", _SILENT)
+        self._searched_words = "keyword" in rankings
+        self._tags, self._asked = rankings.get("tags", _SILENT).evidence, graph.answers
+        self._named: Mapping[int, float] = {} if self._searched_words else graph.related
+        self._tables = outcome.raw("semantic").columns, _columns(outcome.coverage)
+        self._unnamed = unnamed
         self._average = 0.0 if semantic.background is None else semantic.background.mean
         self._span = max(1 - self._average, LEAST_SPREAD)
-        self._nearest, self._most_words = _best_two(self._cosines), _best_two(self._coverage)
         self._read: Mapping[int, float] = outcome.raw(RERANK) if outcome.plan.rerank in (AUTO, BUILT_IN) else {}
         self._others = [(spec.log_odds, outcome.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
         self._first = first
@@ -109,67 +108,51 @@ class Judge:
         estimates: list[float] = []
         for item, cosine, evidence in self.evidence(ids):
             added = self._added(item) if self._others else 0.0
-            if evidence.read:
-                estimates.append(confidence(evidence, READ, added))
-            elif cosine is None:
-                estimates.append(confidence(evidence, WORDS, added))
-            elif self._searched_words:
-                estimates.append(confidence(evidence, BOTH, added))
-            else:
-                estimates.append(max(confidence(evidence, BOTH, added), confidence(evidence, VECTORS, added)))
+            fit = READ if evidence.read else WORDS if cosine is None else BOTH
+            estimate = confidence(evidence, fit, added)
+            if fit is BOTH and not self._searched_words:
+                estimate = max(estimate, confidence(evidence, VECTORS, added))
+            estimates.append(estimate)
         return estimates
 
     def evidence(self, ids: Ints) -> list[tuple[int, float | None, Evidence]]:
         """Each item with its cosine and its evidence."""
-        items = ids.tolist()
+        items: list[int] = ids.tolist()
         unnamed = None if self._unnamed is None else self._unnamed(items)
-        cosines, coverage = _numbers(ids, self._cosines, self._coverage)
-        return [
-            (item, cosine, self._evidence(item, cosine, words or 0.0, unnamed))
-            for item, cosine, words in zip(items, cosines, coverage, strict=True)
-        ]
-
-    def _evidence(self, item: int, cosine: float | None, words: float, unnamed: Mapping[int, float] | None) -> Evidence:
-        nearness = lead = 0.0
-        if cosine is not None:
-            nearness, lead = (cosine - self._average) / self._span, _lead(cosine, self._nearest)
-        tags = self._tags.get(item, 0.0) if self._tags else 0.0
-        named = 0.0 if self._searched_words else self._named.get(item, 0.0)
-        coverage = min(1.0, max(words if unnamed is None else unnamed.get(item, 0.0), tags, named))
-        lead_words = _lead(words, self._most_words)
-        alone = min(1.0, max(lead_words * coverage, tags**2))
-        related = self._asked.get(item, 0.0) if self._asked else 0.0
-        first = float(item == self._first)
-        read = 1 / (1 + math.exp(-self._read[item] / READ_SCALE)) if item in self._read else 0.0
-        return Evidence(nearness, coverage, lead, lead_words, alone, related, first, read)
+        (cosines, nearest, second), (shares, most, next_most) = values_and_best(ids, self._tables)
+        judged: list[tuple[int, float | None, Evidence]] = []
+        for item, cosine, share in zip(items, cosines, shares, strict=True):
+            nearness = lead = alone = 0.0
+            if has_cosine := not math.isnan(cosine):
+                nearness = (cosine - self._average) / self._span
+                lead = cosine - second if cosine >= nearest else 0.0
+            words = 0.0 if math.isnan(share) else share
+            lead_words = words - next_most if words >= most else 0.0
+            covered = words if unnamed is None else unnamed.get(item, 0.0)
+            tags = self._tags.get(item, 0.0) if self._tags else 0.0
+            named = self._named.get(item, 0.0) if self._named else 0.0
+            coverage = min(1.0, max(covered, tags, named) if tags or named else covered)
+            if lead_words or tags:
+                alone = min(1.0, max(lead_words * coverage, tags**2))
+            asked = self._asked.get(item, 0.0) if self._asked else 0.0
+            read = 1 / (1 + math.exp(-self._read[item] / READ_SCALE)) if item in self._read else 0.0
+            first = 1.0 if item == self._first else 0.0
+            evidence = Evidence(nearness, coverage, lead, lead_words, alone, asked, first, read)
+            judged.append((item, cosine if has_cosine else None, evidence))
+        return judged
 
     def _added(self, item: int) -> float:
         return sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in self._others])
 
 
-def _numbers(ids: Ints, *tables: Mapping[int, float]) -> list[list[float | None]]:
-    """The numbers of a few ids in each table; None for a missing one."""
-    columns = [table.columns if isinstance(table, Numbers) else () for table in tables]
-    return [
-        [None if math.isnan(number) else number for number in numbers]
-        if isinstance(table, Numbers)
-        else [table.get(item) for item in ids.tolist()]
-        for table, numbers in zip(tables, values_of(ids, columns), strict=True)
-    ]
+_SILENT: Final = Ranking(NO_HITS)
 
 
-def _best_two(numbers: Mapping[int, float]) -> tuple[float, float]:
-    columns = [hits.scores for hits in numbers.columns] if isinstance(numbers, Numbers) else [[*numbers.values()]]
-    best = np.partition(np.concatenate([_NONE, *columns]), -2)
-    return float(best[-1]), float(best[-2])
-
-
-_NONE: Final = np.zeros(2)
-
-
-def _lead(mine: float, best: tuple[float, float]) -> float:
-    """How far the best number exceeds the second best; 0 for the others."""
-    return max(0.0, mine - best[1]) if mine >= best[0] else 0.0
+def _columns(numbers: Mapping[int, float]) -> Sequence[Hits]:
+    """The columns of the numbers; an injected retriever may have given a dict."""
+    if isinstance(numbers, Numbers):
+        return numbers.columns
+    return [Hits(np.array([*numbers], np.int64), np.array([*numbers.values()], np.float64))]
 
 
 # ---------------------------------------------------------------- cut

@@ -205,7 +205,8 @@ class Pipeline:
         """Expands from the best hits, if planned; then the scores of each retriever for what only others listed."""
         expanded = self._expand(query, plan, progress, inputs) if plan.expand else None
         if expanded is None:
-            return self._true_scores(query, self._unlisted(progress.rankings), progress)
+            several = len(progress.rankings) > 1
+            return self._true_scores(query, self._unlisted(progress.rankings), progress) if several else {}
         scores = self._true_scores(query, expanded.unlisted, progress) if expanded.unlisted else {}
         return {**scores, **expanded.scores}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -176,20 +175,18 @@ class Search:
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         reranks = question.plan.rerank is not None
-        with ExitStack() as turn:
-            turn.enter_context(self._turns.search(_TURN_SECONDS))
-            with self._store.snapshot(namespace) as snapshot:
-                seen = _seen(question, snapshot, filters, now, options.view)
-                options, hides = _judging(options, snapshot)
-                find = self._retrieved if reranks else self._found
-                outcome, searched, window = _windowed(seen, window, partial(find, snapshot))
-                if not reranks:
-                    return self._presented(snapshot, outcome, question, options, now, started, window), hides
-                turn.close()  # others may search while the model reads
-                clock = self._reranking.clock(begun)
-                outcome = _staged(snapshot, searched, self._reranking.rerank(snapshot, searched.query, outcome, clock))
-                response = self._presented(snapshot, outcome, question, options, now, started, window)
-                return replace(response, notes=(*response.notes, *clock.end())), hides
+        with self._turns.search(_TURN_SECONDS) as end_turn, self._store.snapshot(namespace) as snapshot:
+            seen = _seen(question, snapshot, filters, now, options.view)
+            options, hides = _judging(options, snapshot)
+            find = self._retrieved if reranks else self._found
+            outcome, searched, window = _windowed(seen, window, partial(find, snapshot))
+            if not reranks:
+                return self._presented(snapshot, outcome, question, options, now, started, window), hides
+            end_turn()  # others may search while the model reads
+            clock = self._reranking.clock(begun)
+            outcome = _staged(snapshot, searched, self._reranking.rerank(snapshot, searched.query, outcome, clock))
+            response = self._presented(snapshot, outcome, question, options, now, started, window)
+            return replace(response, notes=(*response.notes, *clock.end())), hides
 
     def _presented(
         self,

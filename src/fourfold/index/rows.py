@@ -266,36 +266,27 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
 # ---------------------------------------------------------------- what a query scores rows by
 
 
-@dataclass(eq=False)
 class VectorScorer:
     """Scores rows by cosines with a vector."""
 
-    query: Matrix
-    parts: tuple[RowsPart, RowsPart]
-    alone: bool
-    """Whether the query and each item have one vector only."""
-
-    @cached_property
-    def kernel(self) -> Scorer:
-        return Scorer.by_vector(self.parts, self.query)
+    def __init__(self, query: Matrix, parts: tuple[RowsPart, RowsPart], *, alone: bool) -> None:
+        """`alone`: whether the query and each item have one vector only."""
+        self.query = query
+        self.alone = alone
+        self.kernel = Scorer.by_vector(parts, query)
 
     def ranking(self, scores: Scores) -> Ranking:
         return Ranking(Hits(scores.ids, scores.scores))
 
 
-@dataclass(eq=False)
 class WordScorer:
     """Scores rows by BM25 of words."""
 
-    query: PreparedQuery
-    parts: tuple[RowsPart, RowsPart]
-    average_length: float
     alone: ClassVar[bool] = True
 
-    @cached_property
-    def kernel(self) -> Scorer:
-        query = self.query
-        return Scorer.by_words(self.parts, query.columns, query.query.weight or 1.0, self.average_length, BM25)
+    def __init__(self, query: PreparedQuery, parts: tuple[RowsPart, RowsPart], average_length: float) -> None:
+        self.query = query
+        self.kernel = Scorer.by_words(parts, query.columns, query.query.weight or 1.0, average_length, BM25)
 
     def ranking(self, scores: Scores) -> Ranking:
         return Scored(*scores).ranking(self.query.query)

@@ -255,7 +255,7 @@ class VectorState:
 
     def scorer(self, query: Matrix, *, alone: bool = True) -> VectorScorer:
         """`alone`: whether the query has no other vector."""
-        return VectorScorer(query, (self.published.part, self.tail.part), alone and self.windows == 1)
+        return VectorScorer(query, (self.published.part, self.tail.part), alone=alone and self.windows == 1)
 
 
 class VectorIndex(TailedIndex[VectorState]):

@@ -139,16 +139,25 @@ typedef struct {
     int64_t table; /* that it is a part of */
 } Column;
 
-/* Writes the numbers of the wanted ids in each table, NAN for a missing one; a later column of a table has precedence.
-   For a few ids. */
-API void ff_values(
+/* Writes for each table the numbers of the wanted ids, NAN for a missing one, then its two highest numbers, at least 0;
+   a later column of a table has precedence. For a few ids. */
+API void ff_values_and_best(
     const Column *columns, int64_t column_count, const int64_t *wanted, int64_t count, double *found, int64_t tables)
 {
-    for (int64_t i = 0; i < tables * count; i++) found[i] = NAN;
-    for (const Column *column = columns; column < columns + column_count; column++)
+    const int64_t width = count + 2;
+    for (int64_t i = 0; i < tables * width; i++) found[i] = i % width < count ? NAN : 0;
+    for (const Column *column = columns; column < columns + column_count; column++) {
+        double *values = found + column->table * width, *best = values + count;
         for (int64_t w = 0; w < count; w++) {
             int64_t i = 0;
             while (i < column->count && column->ids[i] != wanted[w]) i++;
-            if (i < column->count) found[column->table * count + w] = column->numbers[i];
+            if (i < column->count) values[w] = column->numbers[i];
         }
+        for (int64_t i = 0; i < column->count; i++) {
+            const double number = column->numbers[i];
+            if (number <= best[1]) continue;
+            best[1] = number > best[0] ? best[0] : number;
+            if (number > best[0]) best[0] = number;
+        }
+    }
 }

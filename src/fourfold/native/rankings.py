@@ -245,7 +245,7 @@ SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 _fuse = function(LIBRARY, "fuse", c_int64, P, N, D, D, D, INT64, FLOAT64, FLOAT64, INT64, FLOAT64)
 _missing = function(KEEPING_GIL, "missing", c_int64, INT64, N, INT64, N, INT64)
 _common = function(KEEPING_GIL, "common", c_int64, P, N, P, N)
-_values = function(KEEPING_GIL, "values", None, P, N, INT64, N, FLOAT64, N)
+_values = function(KEEPING_GIL, "values_and_best", None, P, N, INT64, N, FLOAT64, N)
 _NO_IDS: Final = np.empty(0, np.int64)
 
 
@@ -336,16 +336,19 @@ class _Column(Structure):
     _fields_ = (("ids", c_void_p), ("numbers", c_void_p), ("count", c_int64), ("table", c_int64))
 
 
-def values_of(wanted: Ints, tables: Sequence[Sequence[Hits]]) -> list[list[float]]:
-    """Return the numbers of a few ids in each table, NaN for a missing one; a later column has precedence."""
+def values_and_best(wanted: Ints, tables: Sequence[Sequence[Hits]]) -> list[tuple[list[float], float, float]]:
+    """Return for each table the numbers of a few ids, NaN for a missing one, and its two highest numbers.
+
+    A later column of a table has precedence. Of fewer numbers, or lower ones, 0 is the highest.
+    """
     columns = [
         (*(hits.addresses or addresses_of(hits)), len(hits.ids), table)
         for table, parts in enumerate(tables)
         for hits in parts
     ]
-    numbers = np.empty((len(tables), len(wanted)))
+    numbers = np.empty((len(tables), len(wanted) + 2))
     _values((_Column * len(columns))(*columns), len(columns), wanted, len(wanted), numbers, len(tables))
-    return numbers.tolist()
+    return [(row[:-2], row[-2], row[-1]) for row in numbers.tolist()]
 
 
 # ---------------------------------------------------------------- expansion (`expansion.c`)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_uint64
 from enum import IntFlag
 from itertools import accumulate
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -155,15 +155,19 @@ class LanguageTable:
         if self._bits < 0 or len(weights) != LANGUAGES << self._bits:
             raise ValueError("the number of rows is not a power of two")
 
-    def best(self, texts: Sequence[str], priors: Sequence[int]) -> list[tuple[int, int]]:
+    @staticmethod
+    def scores(numbers: Iterable[int]) -> Any:
+        """The score of each language, as `best` takes them."""
+        return (c_int32 * LANGUAGES)(*numbers)
+
+    def best(self, texts: Sequence[str], priors: Any) -> list[tuple[int, int]]:
         """Return for each text in lower case the number of its language, and the lead of that over the second.
 
-        `priors`: the score of each language for a text without words.
+        `priors`: the scores for a text without words.
         """
         data = "\0".join([*texts, ""]).encode("utf-8", "replace")
         best, leads = (c_uint8 * len(texts))(), (c_int32 * len(texts))()
-        start = (c_int32 * LANGUAGES)(*priors)
-        if _languages(data, len(data), len(texts), self._weights, self._bits, start, best, leads):
+        if _languages(data, len(data), len(texts), self._weights, self._bits, priors, best, leads):
             raise ValueError("a text contains a zero byte")
         return list(zip(best, leads, strict=True))
 

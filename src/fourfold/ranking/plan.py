@@ -483,7 +483,7 @@ def _route(text: str, preset: Preset, settings: PlanSettings) -> tuple[QueryType
     if preset.routing == "off":
         return "standard", ()
     routed = route(text, settings.routing)
-    return ("standard", ()) if is_ordinary(folded_words(text), routed[1]) else routed
+    return ("standard", ()) if routed[1] and is_ordinary(folded_words(text), routed[1]) else routed
 
 
 def _recency(request: PlanRequest, preset: Preset, settings: PlanSettings, fusion: FusionName) -> Recency | None:

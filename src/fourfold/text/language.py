@@ -66,11 +66,16 @@ def _judged(text: str, known: tuple[str, ...]) -> tuple[str, int]:
 
 
 def _judge(texts: Sequence[str], known: Collection[str]) -> list[tuple[str, int]]:
-    languages, priors, table = _model()
-    if known:
-        priors = [p + _KNOWN_LEAD if name in known else p for name, p in zip(languages, priors, strict=True)]
+    languages, _, table = _model()
     beginnings = [text[:_READ_CHARACTERS].lower().replace("\0", " ") for text in texts]
-    return [(languages[number], lead) for number, lead in table.best(beginnings, priors)]
+    return [(languages[number], lead) for number, lead in table.best(beginnings, _priors(tuple(known)))]
+
+
+@lru_cache(64)
+def _priors(known: tuple[str, ...]) -> Any:
+    """The score of each language before a word is read."""
+    languages, priors, table = _model()
+    return table.scores(p + _KNOWN_LEAD if name in known else p for name, p in zip(languages, priors, strict=True))
 
 
 class _Model(NamedTuple):

@@ -19,7 +19,7 @@ from oracle import fused
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES
 from fourfold.native import bindings
-from fourfold.native.rankings import FusionList, common, in_kernel, missing, ranges, values_of
+from fourfold.native.rankings import FusionList, common, in_kernel, missing, ranges, values_and_best
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, walk_starts
 from fourfold.ranking.fusion import TEXTS, Expanded, Expansion, fuse_scaled, grid_of, mean_of
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
@@ -76,9 +76,10 @@ def test_common_ids_are_counted(one, other):
 
 
 @given(st.lists(st.lists(hits("keyword"), max_size=3), min_size=1, max_size=3), IDS)
-def test_a_later_column_of_a_table_has_precedence(tables, wanted):
-    found = values_of(np.array(wanted, np.int64), tables)
-    for numbers, table in zip(found, tables, strict=True):
+def test_values_of_later_columns_have_precedence_and_the_two_highest_are_found(tables, wanted):
+    found = values_and_best(np.array(wanted, np.int64), tables)
+    for (numbers, *best), table in zip(found, tables, strict=True):
+        assert best == sorted([0.0, 0.0, *(score for column in table for _, score in column)])[:-3:-1]
         known = {id: score for column in table for id, score in column}
         assert [None if math.isnan(number) else number for number in numbers] == [known.get(id) for id in wanted]
 

@@ -129,7 +129,7 @@ def test_scores_are_sums_over_the_parts_of_words(text):
     scores = [prior + sum(weight(each, i) for each in found) for i, prior in enumerate(priors)]
     first = scores.index(max(scores))
     second = max(score for i, score in enumerate(scores) if i != first)
-    assert table.best([text], priors) == [(first, scores[first] - second)]
+    assert table.best([text], table.scores(priors)) == [(first, scores[first] - second)]
 
 
 def test_only_the_beginning_of_a_long_text_is_read():

@@ -221,7 +221,7 @@ def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
 def read_items(db: Db, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True) -> dict[int, Item]:
     """The items of `ids` that exist, in their order. `have_sources`: whether items may refer to raw records."""
     items = {row[0]: _item(namespace, row) for row in _selected(db, ns, ids, have_sources)} if ids else {}
-    return {id: items[id] for id in dict.fromkeys(ids) if id in items}
+    return {id: items[id] for id in ids if id in items}
 
 
 def _selected(db: Db, ns: int, ids: Sequence[int], have_sources: bool) -> list[Any]:
@@ -256,17 +256,21 @@ def _row(row: tuple[Any, ...]) -> Row:
     return stored
 
 
-_Item = thawed(Item)
+_Item: Any = thawed(Item, by_place=True)
+_TIME_PLACES = [place for place, column in enumerate(OPTIONAL.values()) if column.holds == "time"]
 
 
 def _item(namespace: str, row: tuple[Any, ...]) -> Item:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, _, *optional, tags, sources = row
+    for place in _TIME_PLACES:
+        if optional[place] is not None:
+            optional[place] = moment(optional[place])
     created_at = moment(created)
     item = _Item(
         id, namespace, key, title, text, tuple(sorted(_texts(tags))) if tags else (), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated),
-        tuple(_ids(sources)) if sources else (), path, chunk, **_set_fields(optional, OPTIONAL),
+        tuple(_ids(sources)) if sources else (), path, chunk, (), *optional,
     )  # fmt: skip
     item.__class__ = Item
     return item

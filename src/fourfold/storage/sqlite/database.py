@@ -35,7 +35,7 @@ from fourfold.model import Json
 from fourfold.native.bindings import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
-from fourfold.storage.sql.dialect import Condition, Db, dumps
+from fourfold.storage.sql.dialect import Condition, Db, dumps, possible
 from fourfold.storage.sql.reading import SIGNS, joined
 from fourfold.storage.sqlite import checksums, schema
 from fourfold.storage.values import Pace
@@ -114,6 +114,9 @@ class Connection(Db, apsw.Connection):
     any_name: ClassVar[str] = f"folded {any_text}"
     name_columns: ClassVar[Sequence[str]] = ("folded",)
     set_of = json.JSONEncoder(ensure_ascii=False).encode
+
+    def ids(self, wanted: Iterable[int]) -> str:
+        return repr(possible(wanted))  # is JSON, and made in half of the time
 
     def digests(self, wanted: Iterable[bytes]) -> str:
         return json.dumps([each.hex() for each in wanted])
