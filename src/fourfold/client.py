@@ -27,17 +27,6 @@ from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments, hints_of
 from fourfold.config import Settings
 from fourfold.embed.base import check_vector
-from fourfold.errors import (
-    Conflict,
-    FourfoldError,
-    InvalidArgument,
-    InvalidQuery,
-    InvalidSetting,
-    NotFound,
-    NotOffered,
-    StoreUnavailable,
-    TimedOut,
-)
 from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
@@ -121,7 +110,7 @@ class RemoteMemory:
             if name.startswith("_") or not hasattr(Memory, name):
                 raise AttributeError(name)
             remedy = "Run this where the store is, with its folder or its DSN"
-            raise NotOffered(f"a server does not offer `{name}`", remedy)
+            raise errors.NotOffered(f"a server does not offer `{name}`", remedy)
 
     def add(self, item: NewItem | str, *, wait: bool = False, **fields: Any) -> Item:
         return self._add(rules.new_item(item, fields), wait=wait)
@@ -179,7 +168,7 @@ class RemoteMemory:
     def forget(self, ids: Sequence[int | str], *, expected: Item | None = None, dry_run: bool = False) -> int:
         if expected is not None:
             if len(ids) != 1:
-                raise NotOffered("a server compares one item at a time", "Forget the expected item alone")
+                raise errors.NotOffered("a server compares one item at a time", "Forget the expected item alone")
             if not dry_run:
                 self._send(OPERATIONS["delete"], {"id": ids[0]}, self._if_match(expected))
                 return 1
@@ -213,7 +202,7 @@ class RemoteMemory:
         """The result of a method with these arguments."""
         for name in (*operation.lacks, "candidates"):
             if values.pop(name, None) not in (None, False):
-                raise NotOffered(f"a server does not offer `{name}` of `{operation.name}`", "Leave it out")
+                raise errors.NotOffered(f"a server does not offer `{name}` of `{operation.name}`", "Leave it out")
         if operation.paged:
             return self._page(operation, values, result)
         if operation.takes_one:
@@ -225,7 +214,7 @@ class RemoteMemory:
         form = {**operation.fixed, **arguments_form(values, operation.names)}
         try:
             answer = self._send(operation, form, headers)
-        except NotFound:
+        except errors.NotFound:
             if result is bool:
                 return False
             raise
@@ -265,7 +254,7 @@ class RemoteMemory:
             return {}
         answer = self._server.send("GET", self._place(OPERATIONS["show"], {"id": expected.id}))
         if decode(Item, self._server.json(answer)) != expected:
-            raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
+            raise errors.Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
         return {"if-match": answer.headers["etag"]}
 
     def _send(self, operation: Operation, form: Mapping[str, Json], headers: Mapping[str, str] | None = None) -> Any:
@@ -282,7 +271,7 @@ class RemoteMemory:
         """The path with the members that it names, which are taken out."""
         if "/" in self.namespace or self.namespace in (".", ".."):
             what = f"a server cannot offer the namespace {self.namespace!r}"
-            raise NotOffered(what, "Use a name without a slash, or run this where the store is")
+            raise errors.NotOffered(what, "Use a name without a slash, or run this where the store is")
         return _PLACE.sub(
             lambda place: _quoted(self.namespace if place[1] == "namespace" else members.pop(place[1])), operation.path
         )
@@ -352,7 +341,7 @@ _PAUSE_SECONDS: Final = 0.1
 _FRAMING: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that say how an answer was sent."""
 _BUSY: Final = (409, 429, 503)
-_CLOSEST: Final[Mapping[int, type[FourfoldError]]] = {
+_CLOSEST: Final[Mapping[int, type[errors.FourfoldError]]] = {
     401: errors.NoAccess,
     403: errors.NoAccess,
     404: errors.NotFound,
@@ -366,9 +355,9 @@ class Server:
 
     def __init__(self, url: str, token: str) -> None:
         if not _is_address(url):
-            raise InvalidSetting("the address of the server is not valid", "Write http://HOST:PORT")
+            raise errors.InvalidSetting("the address of the server is not valid", "Write http://HOST:PORT")
         if not token.isascii() or not token.isprintable():
-            raise InvalidSetting("the token contains invalid characters", "Use letters and digits")
+            raise errors.InvalidSetting("the token contains invalid characters", "Use letters and digits")
         self.shown = addresses.shown(url)
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=_ANSWER_SECONDS)
@@ -380,7 +369,7 @@ class Server:
         """Refuses to send a memory and a token where others on the way can read them."""
         if self._http.base_url.scheme != "https" and not addresses.is_loopback(self._http.base_url.host):
             remedy = "Use https, or a tunnel: ssh -L 8080:localhost:8080 HOST"
-            raise InvalidSetting(f"{self.shown} would get everything unencrypted", remedy)
+            raise errors.InvalidSetting(f"{self.shown} would get everything unencrypted", remedy)
 
     def send(
         self,
@@ -399,7 +388,7 @@ class Server:
                 answer = self._read(self._http.send(request, stream=True), seconds)
             except httpx.TransportError as error:
                 if time.monotonic() > until:
-                    raise StoreUnavailable(
+                    raise errors.StoreUnavailable(
                         f"{self.shown} does not answer ({type(error).__name__})", "Start it: fourfold serve"
                     ) from error
                 time.sleep(_PAUSE_SECONDS)
@@ -417,10 +406,12 @@ class Server:
                 content += part
                 if len(content) > _ANSWER_BYTES:
                     remedy = "Check the address; synchronise smaller namespaces, or copy the store"
-                    raise StoreUnavailable(f"the answer of {self.shown} is larger than {_ANSWER_BYTES} bytes", remedy)
+                    raise errors.StoreUnavailable(
+                        f"the answer of {self.shown} is larger than {_ANSWER_BYTES} bytes", remedy
+                    )
                 if time.monotonic() > until:
                     what = f"{self.shown} has not answered completely within {seconds:g} s"
-                    raise TimedOut(what, "Check the address and the connection, and repeat the command")
+                    raise errors.TimedOut(what, "Check the address and the connection, and repeat the command")
         plain = {name: value for name, value in answer.headers.items() if name not in _FRAMING}
         return httpx.Response(answer.status_code, headers=plain, content=bytes(content))
 
@@ -433,8 +424,8 @@ class Server:
             raise self._not_json()
         return lines
 
-    def _not_json(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address")
+    def _not_json(self) -> errors.StoreUnavailable:
+        return errors.StoreUnavailable(f"{self.shown} does not answer in JSON", "Check the address")
 
     def json(self, answer: httpx.Response) -> Any:
         """The JSON of an answer; None if it has no body."""
@@ -460,9 +451,9 @@ class Server:
             timeout = httpx.Timeout(seconds, connect=_ANSWER_SECONDS)
             return self._http.build_request(method, path, timeout=timeout, **sent)
         except UnicodeError as error:
-            raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
+            raise errors.InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgument(f"an argument cannot be sent as JSON ({error})", "Use plain values") from error
+            raise errors.InvalidArgument(f"an argument cannot be sent as JSON ({error})", "Use plain values") from error
 
 
 def _is_address(url: str) -> bool:
@@ -478,7 +469,7 @@ def _quoted(name: int | str) -> str:
     try:
         return quote(str(name), safe="")
     except UnicodeError as error:
-        raise InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
+        raise errors.InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
@@ -491,9 +482,9 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     raise _error_of(answer.status_code, cast("dict[str, Any]", form) if isinstance(form, dict) else {})
 
 
-def _error_of(status: int, form: Mapping[str, Any]) -> FourfoldError:
+def _error_of(status: int, form: Mapping[str, Any]) -> errors.FourfoldError:
     """The error that the server raised, by its name; for others, the closest one that this library has."""
     kind: Any = getattr(errors, str(form.get("type", "")).rpartition(":")[2], None)
-    if not (isinstance(kind, type) and issubclass(kind, FourfoldError)):
-        kind = _CLOSEST.get(status, InvalidQuery if status < 500 else StoreUnavailable)
+    if not (isinstance(kind, type) and issubclass(kind, errors.FourfoldError)):
+        kind = _CLOSEST.get(status, errors.InvalidQuery if status < 500 else errors.StoreUnavailable)
     return kind(str(form.get("detail", f"the server answered {status}")), str(form.get("remedy", "")))

@@ -15,20 +15,9 @@ from fourfold import addresses, bounded, limits, owner_only
 from fourfold.arguments import is_nameable
 from fourfold.errors import InvalidSetting, InvalidWeights, NewerSchema, StoreUnavailable
 from fourfold.logs import Format, Level
+from fourfold.ranking import plan as plans
 from fourfold.ranking.factors import TimeMode
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.ranking.plan import (
-    PRESETS,
-    RELATIONAL_DE,
-    RELATIONAL_EN,
-    RELATIONAL_WEIGHTS,
-    TUNED_PRESET,
-    PlanSettings,
-    RoutingConfig,
-    check_weights,
-    checked_tuning,
-    complete_pair,
-)
 from fourfold.retrieval import Recency, Tuning
 from fourfold.text.secrets import SecretMode
 
@@ -147,7 +136,7 @@ SECONDS: Final = number("a number of seconds, at least 0.001", 0.001)
 # ---------------------------------------------------------------- settings under inherited names, each in one preset
 
 
-_PLAN_DEFAULTS: Final = PlanSettings()
+_PLAN_DEFAULTS: Final = plans.PlanSettings()
 _WIKI_WEIGHTS: Final = {"semantic": "retrieval_vector_weight", "keyword": "retrieval_bm25_weight"}
 _ROUTING: Final = "query_routing.relational_"
 
@@ -167,9 +156,9 @@ INHERITED: Final[Mapping[str, Setting]] = {
     "recency_floor": Setting(SHARE, _PLAN_DEFAULTS.memories_recency.floor, "memories"),
     "recency_strength": Setting(SHARE, _PLAN_DEFAULTS.memories_recency_strength, "memories"),
     **_weights("hybrid_search_weights", _PLAN_DEFAULTS.insights_weights),
-    f"{_ROUTING}keywords.de": Setting(WORDS, RELATIONAL_DE, "insights"),
-    f"{_ROUTING}keywords.en": Setting(WORDS, RELATIONAL_EN, "insights"),
-    **_weights(f"{_ROUTING}weights", RELATIONAL_WEIGHTS),
+    f"{_ROUTING}keywords.de": Setting(WORDS, plans.RELATIONAL_DE, "insights"),
+    f"{_ROUTING}keywords.en": Setting(WORDS, plans.RELATIONAL_EN, "insights"),
+    **_weights(f"{_ROUTING}weights", plans.RELATIONAL_WEIGHTS),
 }
 
 
@@ -195,7 +184,7 @@ def _beside_graph(settings: Mapping[str, Given]) -> dict[str, Given]:
     weights = {name: each.value for name, each in pair.items()}
     if _is_set(graph) or not all(map(_is_set, pair.values())) or not math.isclose(sum(weights.values()), 1):
         return {}
-    completed = complete_pair(weights, graph.value)
+    completed = plans.complete_pair(weights, graph.value)
     return {f"hybrid_search_weights.{name}": Given(completed[name], each.origin) for name, each in pair.items()}
 
 
@@ -203,15 +192,15 @@ def _is_set(setting: Given) -> bool:
     return not setting.origin.startswith("preset ")
 
 
-def plan_settings(settings: Mapping[str, Given]) -> PlanSettings:
+def plan_settings(settings: Mapping[str, Given]) -> plans.PlanSettings:
     """The settings of presets that these settings stand for."""
     insights = {name: f"hybrid_search_weights.{name}" for name in _PLAN_DEFAULTS.insights_weights}
-    relational = {name: f"{_ROUTING}weights.{name}" for name in RELATIONAL_WEIGHTS}
-    return PlanSettings(
+    relational = {name: f"{_ROUTING}weights.{name}" for name in plans.RELATIONAL_WEIGHTS}
+    return plans.PlanSettings(
         wiki_top_k=settings["retrieval_top_k"].value,
         wiki_weights=_checked_weights(settings, _WIKI_WEIGHTS),
         insights_weights=_checked_weights(settings, insights),
-        routing=RoutingConfig(
+        routing=plans.RoutingConfig(
             de=settings[f"{_ROUTING}keywords.de"].value,
             en=settings[f"{_ROUTING}keywords.en"].value,
             relational_weights=_checked_weights(settings, relational),
@@ -226,7 +215,7 @@ def _checked_weights(settings: Mapping[str, Given], names: Mapping[str, str]) ->
     """The weights by retriever; InvalidSetting says where each came from if they do not sum to 1."""
     weights = {retriever: settings[name].value for retriever, name in names.items()}
     try:
-        check_weights(weights)
+        plans.check_weights(weights)
     except InvalidWeights as wrong:
         places = "; ".join(f"{name} {settings[name].value} ({settings[name].origin})" for name in names.values())
         raise InvalidSetting(f"{wrong.message}: {places}", "Set all of them, so that they sum to 1") from wrong
@@ -299,7 +288,7 @@ class Settings:
     """Limit for each token; None: no limit."""
     token: str = field(default="", repr=False)
     """Token for the server, if `store` is an http address."""
-    plan: PlanSettings = field(default_factory=PlanSettings)
+    plan: plans.PlanSettings = field(default_factory=plans.PlanSettings)
     """The inherited settings, each in its preset."""
 
 
@@ -370,7 +359,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: P
     own = {item.name: values[item.name].value for item in fields(Settings) if item.name in values}
     tuned = {name: each.tuning for name, each in read_presets(presets_file(own["presets_file"])).items()}
     preset = values["preset"]
-    if preset.value not in PRESETS and preset.value not in tuned:
+    if preset.value not in plans.PRESETS and preset.value not in tuned:
         raise _refused("preset", preset.value, preset.origin)
     plan = replace(plan_settings(values), tuned=tuned)
     return Loaded(Settings(**own, plan=plan), values | {"top_k": _effective_top_k(values)})
@@ -384,7 +373,7 @@ def _effective_top_k(settings: Mapping[str, Given]) -> Given:
     preset = settings["preset"].value
     if settings["top_k"].value is not None:
         return settings["top_k"]
-    base = PRESETS.get(preset, PRESETS[TUNED_PRESET])
+    base = plans.PRESETS.get(preset, plans.PRESETS[plans.TUNED_PRESET])
     return settings["retrieval_top_k"] if preset == "wiki" else Given(base.top_k, f"preset {preset}")
 
 
@@ -545,7 +534,7 @@ def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
     numbers = {part: float(entry[part]) for part in ("balance", "graph", "tags")}
     names = {each.name for each in fields(TunedPreset)} - {"tuning"}
     about: dict[str, Any] = {part: entry[part] for part in names if part in entry}
-    return TunedPreset(checked_tuning(Tuning(**numbers, name=name)), **about)
+    return TunedPreset(plans.checked_tuning(Tuning(**numbers, name=name)), **about)
 
 
 def write_presets(file: Path, presets: Mapping[str, TunedPreset]) -> None:

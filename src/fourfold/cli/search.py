@@ -5,21 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from fourfold.cli import output
 from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, option, search_namespaces
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags
-from fourfold.cli.output import (
-    heading,
-    located,
-    on_terminal,
-    one_line,
-    raw_heading,
-    remarks,
-    say,
-    say_json,
-    say_rows,
-    warn,
-    warn_degraded,
-)
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
 
@@ -40,7 +28,7 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_
     if as_json:
         from fourfold.wire import why_json
 
-        say_json(why_json(answer, query))
+        output.say_json(why_json(answer, query))
     else:
         _show_why(answer)
 
@@ -50,30 +38,30 @@ def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) 
     if as_json:
         from fourfold.wire import response_json
 
-        say_json(response_json(response))
+        output.say_json(response_json(response))
         return
     if not response.results:
-        warn("nothing found")
-    elif on_terminal():
+        output.warn("nothing found")
+    elif output.on_terminal():
         from fourfold.cli.render import print_results
 
         print_results(response, namespaces=namespaces)
     else:
         for position, result in enumerate(response.results, start=1):
-            say(_plain(position, result, namespaces))
+            output.say(_plain(position, result, namespaces))
     _explain(response.results)
-    warn_degraded(response)
+    output.warn_degraded(response)
 
 
 def _plain(position: int, result: Result, namespaces: bool) -> str:
     ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
-    space = [f"namespace {one_line(result.item.namespace)}"] if namespaces else []
+    space = [f"namespace {output.one_line(result.item.namespace)}"] if namespaces else []
     facts = ", ".join(
-        [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *remarks(result)]
+        [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *output.remarks(result)]
     )
-    title, snippet = heading(result.item), one_line(result.snippet)
+    title, snippet = output.heading(result.item), output.one_line(result.snippet)
     told = snippet if snippet.replace("**", "") != title else ""
-    lines = (f"{position}. [{result.id}] {title}", located(result), told, facts)
+    lines = (f"{position}. [{result.id}] {title}", output.located(result), told, facts)
     return "\n   ".join(line for line in lines if line)
 
 
@@ -82,18 +70,18 @@ def _explain(results: tuple[Result, ...]) -> None:
         if result.explanation is not None:
             from fourfold.cli.render import print_explanation
 
-            title = f"{position}. [{result.id}] {heading(result.item)}"
+            title = f"{position}. [{result.id}] {output.heading(result.item)}"
             print_explanation(f"{title} (source: {result.item.source or 'unknown'})", result.explanation)
 
 
 def _show_why(answer: Why) -> None:
     place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
-    say(f"[{answer.item.id}] {heading(answer.item)} {place}")
-    say(f"  source: {answer.item.source or 'unknown'}")
+    output.say(f"[{answer.item.id}] {output.heading(answer.item)} {place}")
+    output.say(f"  source: {answer.item.source or 'unknown'}")
     for reason in answer.reasons:
-        say(f"  {one_line(reason)}")
+        output.say(f"  {output.one_line(reason)}")
     for record in answer.sources:
-        say(f"  drawn from {raw_heading(record)}: {one_line(record.content)[:120]}")
+        output.say(f"  drawn from {output.raw_heading(record)}: {output.one_line(record.content)[:120]}")
     if answer.result is not None and answer.result.explanation is not None:
         from fourfold.cli.render import print_explanation
 
@@ -136,13 +124,13 @@ def _show_rows(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
         from fourfold.wire import response_json
 
-        say_json(response_json(response))
+        output.say_json(response_json(response))
         return
     if not response.results:
-        warn("nothing found")
+        output.warn("nothing found")
     rows = [
-        (place, f"{result.score:.4f}", result.key or result.id, heading(result.item))
+        (place, f"{result.score:.4f}", result.key or result.id, output.heading(result.item))
         for place, result in enumerate(response.results, start=1)
     ]
-    say_rows(("rank", "score", "id", "title"), rows)
-    warn_degraded(response)
+    output.say_rows(("rank", "score", "id", "title"), rows)
+    output.warn_degraded(response)

@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_args, get_ori
 
 import click
 
+from fourfold.cli import output
 from fourfold.cli.commands import Group, Place, load_config, open_memory, option
 from fourfold.cli.options import Carried, JsonFlag
-from fourfold.cli.output import (
-    counted,
-    duration,
-    local_time,
-    one_line,
-    say,
-    say_json,
-    say_list,
-    say_rows,
-    waiting_for_vectors,
-    warn,
-)
 from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
 from fourfold.model import Json, Stats
 from fourfold.operations import Operation
@@ -39,17 +28,19 @@ if TYPE_CHECKING:
 
 def stats(receipts: Annotated[Stats, Carried("stats")], as_json: JsonFlag = False) -> None:
     if as_json:
-        say_json({"status": "success", **encode(receipts)})
+        output.say_json({"status": "success", **encode(receipts)})
         return
     if receipts.since is None:
-        warn("nothing was asked through hooks, tools, HTTP or commands yet; the setting `receipts` is on by default")
+        output.warn(
+            "nothing was asked through hooks, tools, HTTP or commands yet; the setting `receipts` is on by default"
+        )
     else:
-        say(f"since {local_time(receipts.since)}")
+        output.say(f"since {output.local_time(receipts.since)}")
         rows = [(each.via, each.asked, each.answered, each.unknown, each.items) for each in receipts.supplies]
-        say_rows(("via", "asked", "answered", "unknown", "items given"), rows)
-    say(f"never an answer yet: {receipts.never_retrieved} of {counted(receipts.items, 'item')}")
+        output.say_rows(("via", "asked", "answered", "unknown", "items given"), rows)
+    output.say(f"never an answer yet: {receipts.never_retrieved} of {output.counted(receipts.items, 'item')}")
     if receipts.oldest_unused:
-        say(f"the oldest of them: {', '.join(map(str, receipts.oldest_unused))}")
+        output.say(f"the oldest of them: {', '.join(map(str, receipts.oldest_unused))}")
 
 
 def derived(operation: Operation) -> Callable[..., None]:
@@ -71,24 +62,24 @@ def _say_result(operation: Operation, result: Any, *, as_json: bool) -> None:
     if get_origin(element) is tuple:
         counts = cast("list[tuple[str, int]]", result)
         if as_json:
-            say_json({"status": "success", name: dict(counts)})
+            output.say_json({"status": "success", name: dict(counts)})
         elif not counts:
-            warn(f"no {name} found")
+            output.warn(f"no {name} found")
         else:
-            say_rows((name.removesuffix("s"), "items"), counts)
+            output.say_rows((name.removesuffix("s"), "items"), counts)
     elif isinstance(element, type) and is_dataclass(element):
         columns = [each.name for each in fields(element)]
-        say_list(name, result, columns, lambda row: [getattr(row, each) for each in columns], as_json=as_json)
+        output.say_list(name, result, columns, lambda row: [getattr(row, each) for each in columns], as_json=as_json)
     elif isinstance(result, Mapping) or is_dataclass(result):
         facts = cast("Mapping[str, Json]", result) if isinstance(result, Mapping) else encode(result)
         if as_json:
-            say_json({"status": "success", **facts})
+            output.say_json({"status": "success", **facts})
         else:
-            say_rows(("what", "value"), _flat(facts))
+            output.say_rows(("what", "value"), _flat(facts))
     elif as_json:
-        say_json({"status": "success", name: result})
+        output.say_json({"status": "success", name: result})
     else:
-        say(_value(result))
+        output.say(_value(result))
 
 
 def _flat(facts: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -116,7 +107,7 @@ def _value(value: Json) -> str:
 
 def status(facts: Annotated[dict[str, Any], Carried("status")], as_json: JsonFlag = False) -> None:
     if as_json:
-        say_json({"status": "success", **facts})
+        output.say_json({"status": "success", **facts})
         return
     own: dict[str, Any] | None = facts["namespaces"].get(facts["namespace"])
     lines = {
@@ -129,7 +120,7 @@ def status(facts: Annotated[dict[str, Any], Carried("status")], as_json: JsonFla
     }
     for name, text in lines.items():
         if text:
-            say(f"{name:<9}{one_line(text)}")
+            output.say(f"{name:<9}{output.one_line(text)}")
 
 
 def _place_words(facts: Mapping[str, Any]) -> str:
@@ -140,14 +131,14 @@ def _place_words(facts: Mapping[str, Any]) -> str:
 
 def _stored_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     others = sum(each["items"] for name, each in facts["namespaces"].items() if name != facts["namespace"])
-    more = f"; {counted(others, 'item')} in other namespaces (fourfold namespaces)" if others else ""
+    more = f"; {output.counted(others, 'item')} in other namespaces (fourfold namespaces)" if others else ""
     if own is None:
         return f"nothing in the namespace {facts['namespace']}{more}"
     names, rest = own["languages"][:_SHOWN_LANGUAGES], len(own["languages"]) - _SHOWN_LANGUAGES
     languages = f" ({', '.join(names)}{f' and {rest} more' if rest > 0 else ''})" if names else ""
     parts = [
-        counted(own["items"], "item") + languages,
-        *(counted(own[name], noun) for name, noun in (("nodes", "name"), ("edges", "relation")) if own[name]),
+        output.counted(own["items"], "item") + languages,
+        *(output.counted(own[name], noun) for name, noun in (("nodes", "name"), ("edges", "relation")) if own[name]),
     ]
     return f"{', '.join(parts)} in the namespace {facts['namespace']}{more}"
 
@@ -162,7 +153,9 @@ def _search_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> st
     if facts["embedder"] is None and not own["vectors"]:
         return "ready by words, names and tags; not by meaning, because no embedder is set"
     if own["pending_vectors"]:
-        return f"ready by words, names and tags; by meaning {own['vectors']:,} of {counted(own['items'], 'item')}"
+        return (
+            f"ready by words, names and tags; by meaning {own['vectors']:,} of {output.counted(own['items'], 'item')}"
+        )
     return "ready by meaning, words, names and tags"
 
 
@@ -170,11 +163,11 @@ def _waiting_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> s
     if own is None or not own["pending_vectors"] or facts["embedder"] is None:
         return ""
     pending, refused = own["pending_vectors"], own["refused_by_embedder"]
-    waits = f"{counted(pending - refused, 'item')} for {'its vector' if pending == 1 else 'their vectors'}"
+    waits = f"{output.counted(pending - refused, 'item')} for {'its vector' if pending == 1 else 'their vectors'}"
     worker = facts.get("embedding_worker")
-    left = f", {duration(own['embedding_seconds'])} left" if own.get("embedding_seconds") is not None else ""
+    left = f", {output.duration(own['embedding_seconds'])} left" if own.get("embedding_seconds") is not None else ""
     shown = [f"{waits}{left}{'; a background process makes them' if worker else ''}"] if pending > refused else []
-    return "; ".join(shown + ([f"{counted(refused, 'item')} that the embedder refused"] if refused else []))
+    return "; ".join(shown + ([f"{output.counted(refused, 'item')} that the embedder refused"] if refused else []))
 
 
 def _index_words(own: Mapping[str, Any] | None) -> str:
@@ -183,7 +176,7 @@ def _index_words(own: Mapping[str, Any] | None) -> str:
     if not index:
         return ""
     state = "being built" if index["building"] else "complete" if not index["lag_changes"] else "being filled"
-    behind = f", {counted(index['lag_changes'], 'change')} behind" if index["lag_changes"] else ""
+    behind = f", {output.counted(index['lag_changes'], 'change')} behind" if index["lag_changes"] else ""
     return f"{index['collection'] or 'the first one'} is {state}{behind}"
 
 
@@ -203,9 +196,9 @@ def _next_words(facts: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
 def config(as_json: JsonFlag = False) -> None:
     shown = load_config().shown()
     if as_json:
-        say_json({"status": "success", "settings": {name: setting._asdict() for name, setting in shown.items()}})
+        output.say_json({"status": "success", "settings": {name: setting._asdict() for name, setting in shown.items()}})
     else:
-        say_rows(
+        output.say_rows(
             ("setting", "value", "from"),
             ((name, _value(setting.value), setting.origin) for name, setting in shown.items()),
         )
@@ -220,16 +213,13 @@ def check(as_json: JsonFlag = False) -> None:
     pending = {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
     if as_json:
         form = {"status": "damaged" if problems else "success", "problems": problems, "pending_vectors": pending}
-        say_json(form)
+        output.say_json(form)
     else:
         for problem in problems or ("no problems found",):
-            say(one_line(problem))
+            output.say(output.one_line(problem))
         for namespace, count in pending.items():
-            say(
-                one_line(
-                    f"{namespace}: {waiting_for_vectors(count)}; `fourfold --namespace {namespace} embed` makes them"
-                )
-            )
+            waits = output.waiting_for_vectors(count)
+            output.say(output.one_line(f"{namespace}: {waits}; `fourfold --namespace {namespace} embed` makes them"))
     if problems:
         raise click.exceptions.Exit(DamagedStore.exit_code)
 
@@ -240,7 +230,7 @@ def repair(
     with open_memory() as memory:
         actions = memory.repair(purge=purge)
     for action in actions or ("nothing to repair",):
-        say(one_line(action))
+        output.say(output.one_line(action))
 
 
 def scan_secrets(
@@ -252,7 +242,7 @@ def scan_secrets(
     with open_memory() as memory:
         lines = judgements.scan(memory.settings, mask=mask) + hook.scan(mask=mask) + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
-        say(one_line(line))
+        output.say(output.one_line(line))
 
 
 def reembed() -> None:
@@ -260,7 +250,7 @@ def reembed() -> None:
 
     with open_memory() as memory, progress_bar("vectors") as progress:
         made = memory.reembed(progress=progress)
-    say(f"made {made} vectors")
+    output.say(f"made {made} vectors")
 
 
 # ---------------------------------------------------------------- PostgreSQL
@@ -278,7 +268,7 @@ def start(data: Data = None) -> None:
     """Start the server, making it if need be, and print the address of a store on it."""
     from fourfold.storage.postgres import start_server
 
-    say(start_server(_folder(data)))
+    output.say(start_server(_folder(data)))
 
 
 @db.adds("fourfold db stop")
@@ -286,7 +276,7 @@ def stop(data: Data = None) -> None:
     """Stop the server. What it holds stays."""
     from fourfold.storage.postgres import stop_server
 
-    say("stopped" if stop_server(_folder(data)) else "no server was running")
+    output.say("stopped" if stop_server(_folder(data)) else "no server was running")
 
 
 index = Group("index", help="A distributed index of words and vectors.")
@@ -320,7 +310,7 @@ def check_(
         done = store.maintenance.mend_index(namespace) if repair else []
         problems = store.maintenance.check_index()
     for line in (*done, *problems) or ("no problems found",):
-        say(one_line(line))
+        output.say(output.one_line(line))
     if problems:
         raise click.exceptions.Exit(DamagedStore.exit_code)
 
@@ -331,7 +321,7 @@ def drop() -> None:
     with _indexed() as (_, feeder, namespace):
         if not feeder.drop(namespace):
             raise _no_index(namespace)
-    say("dropped")
+    output.say("dropped")
 
 
 @contextmanager
@@ -346,10 +336,10 @@ def _indexed() -> Generator[tuple[PostgresStore, Feeder, str]]:
 
 def _fill(store: PostgresStore, namespace: str) -> None:
     if not store.maintenance.publish(namespace, everything=True):
-        say("another process fills the index; `fourfold status` shows how far it is")
+        output.say("another process fills the index; `fourfold status` shows how far it is")
         return
     facts = cast("dict[str, Any]", store.status()["namespaces"])[namespace]
-    say(f"the index holds {facts['items']} items")
+    output.say(f"the index holds {facts['items']} items")
 
 
 def _no_index(namespace: str) -> NotFound:

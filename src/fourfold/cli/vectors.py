@@ -18,17 +18,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fourfold import addresses, child_process
+from fourfold import addresses, child_process, errors
 from fourfold.cli.commands import open_memory, option
 from fourfold.cli.output import counted, say, waiting_for_vectors, warn
-from fourfold.errors import (
-    EmbedderUnavailable,
-    FourfoldError,
-    MissingExtra,
-    RequestError,
-    SpaceMismatch,
-    WorldError,
-)
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -51,7 +43,7 @@ def embed() -> None:
     with open_memory() as memory:
         made, size = _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
-            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
+            raise errors.RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
     say(f"made {counted(made, 'vector')}; {size.vectors} of {size.items} items have one")
 
 
@@ -72,7 +64,7 @@ def _wait(memory: Memory, wait: bool | None) -> None:
     patient = wait or sys.stderr.isatty()
     try:
         _embed(memory, None if patient else memory.settings.embed_seconds)
-    except (EmbedderUnavailable, MissingExtra, SpaceMismatch) as error:
+    except (errors.EmbedderUnavailable, errors.MissingExtra, errors.SpaceMismatch) as error:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")
@@ -150,7 +142,7 @@ def work(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
     """The work of the process on an open store."""
     if memory.namespace in memory.queues() and _space(memory, memory.namespace) is None:
         # The first batch fixes the space: a worker that is running then embeds this namespace, too.
-        with suppress(WorldError):  # retried below
+        with suppress(errors.WorldError):  # retried below
             memory.embed_pending(seconds=0)
     embed_all(memory, pauses)
 
@@ -190,7 +182,7 @@ def _drain(memory: Memory, pauses: Sequence[float]) -> bool:
             for name in queues:
                 memory.within(name).embed_pending()
                 left = list(pauses)
-        except WorldError:
+        except errors.WorldError:
             if not left:
                 return False
             time.sleep(left.pop(0))
@@ -211,5 +203,5 @@ def main() -> None:
     settings = Settings(**json.load(sys.stdin))
     if sys.platform != "win32":
         os.nice(_NICE)
-    with suppress(FourfoldError):  # `status` counts what is still pending, and `embed` shows the error
+    with suppress(errors.FourfoldError):  # `status` counts what is still pending, and `embed` shows the error
         _work(settings)

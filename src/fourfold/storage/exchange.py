@@ -15,18 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias, cast
 
-from fourfold import owner_only
+from fourfold import errors, owner_only
 from fourfold import validation as rules
 from fourfold.embed.base import check_vector
-from fourfold.errors import (
-    DamagedStore,
-    InvalidItem,
-    NewerSchema,
-    RequestError,
-    StorageFull,
-    StoreNotEmpty,
-    StoreUnavailable,
-)
 from fourfold.fields import DETAILS
 from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
@@ -76,7 +67,9 @@ def export_file(store: Store, target: Path, namespace: str | None = None) -> dic
             os.fsync(file.fileno())
         aside.replace(target)
     except OSError as error:
-        raise StoreUnavailable(f"{target} cannot be written ({error.strerror})", "Choose another file") from error
+        raise errors.StoreUnavailable(
+            f"{target} cannot be written ({error.strerror})", "Choose another file"
+        ) from error
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
@@ -103,13 +96,15 @@ def import_file(
     lines = Lines(source)
     try:
         first = next(iter(lines), None)
-    except InvalidItem:
+    except errors.InvalidItem:
         first = None  # the first row is invalid; so is an export without its header
     if first is None or first[1].get("type") != HEADER["type"]:
         return _import_rows(memory, lines, progress, rows)
     if first[1].get("format") != HEADER["format"]:
         found, known = first[1].get("format"), HEADER["format"]
-        raise NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold")
+        raise errors.NewerSchema(
+            f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold"
+        )
     return _import_export(memory.store, lines, progress, namespace, protect)
 
 
@@ -161,13 +156,13 @@ def _import_rows(memory: Importer, lines: Lines, progress: Progress | None, rows
     return {"item": count}
 
 
-def _invalid_rows(lines: Lines, check: Callable[[NewItem], None]) -> Iterator[tuple[int, RequestError]]:
+def _invalid_rows(lines: Lines, check: Callable[[NewItem], None]) -> Iterator[tuple[int, errors.RequestError]]:
     """Line numbers with errors that name them."""
     for number, line in lines.filled():
         try:
             with lines.located():
                 check(new_item(_parsed(line)))
-        except RequestError as error:
+        except errors.RequestError as error:
             yield number, error
 
 
@@ -209,34 +204,36 @@ class Lines:
         """Adds the place to errors: the last line that was read, unless `place` is given."""
         try:
             yield
-        except RequestError as error:
+        except errors.RequestError as error:
             where = place or self.number
             message = f"{self._source.name}:{where}: {error.message}" if where else error.message
             raise type(error)(message, error.remedy) from error
 
-    def _unreadable(self, error: OSError) -> InvalidItem:
-        return InvalidItem(f"{self._source} cannot be read ({error.strerror})", "Check the path")
+    def _unreadable(self, error: OSError) -> errors.InvalidItem:
+        return errors.InvalidItem(f"{self._source} cannot be read ({error.strerror})", "Check the path")
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
         row: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidItem(f"not JSON ({error})", "Write one JSON object per line") from error
+        raise errors.InvalidItem(f"not JSON ({error})", "Write one JSON object per line") from error
     if not isinstance(row, dict):
-        raise InvalidItem("not an object", "Write one JSON object per line")
+        raise errors.InvalidItem("not an object", "Write one JSON object per line")
     return cast("dict[str, Any]", row)
 
 
 def new_item(row: Mapping[str, Any]) -> NewItem:
     """Checks a row of a file that is not an export, and makes it an item."""
     if row.get("type") == "item" and "namespace" in row:
-        raise InvalidItem("this is a record of an export, whose header is missing", "Import the export as a whole")
+        raise errors.InvalidItem(
+            "this is a record of an export, whose header is missing", "Import the export as a whole"
+        )
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []
     vector = row.get("embedding")
     if not isinstance(tags, list):
-        raise InvalidItem("tags is not a list", "Write a list of strings")
+        raise errors.InvalidItem("tags is not a list", "Write a list of strings")
     details: dict[str, Any] = {
         name: _time(row, name) if column.holds == "time" else row.get(name)
         for name, column in DETAILS.items()
@@ -263,7 +260,7 @@ def _time(row: Mapping[str, Any], name: str) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
     except (TypeError, ValueError) as error:
-        raise InvalidItem(f"{name} is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error
+        raise errors.InvalidItem(f"{name} is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error
 
 
 # ---------------------------------------------------------------- copying a store
@@ -291,13 +288,13 @@ def move(source: Store, target: Store, progress: Progress | None = None) -> Move
         moved = _summed(source, spool)
         try:
             target.portable.load(_records(spool, progress), mark=moved.checksum)
-        except StoreNotEmpty:
+        except errors.StoreNotEmpty:
             if _summed(target) != moved:
                 raise
             return moved
         copied = _summed(target)
     if copied != moved:
-        raise DamagedStore(
+        raise errors.DamagedStore(
             f"the copy has {copied.counts}, the original {moved.counts}, or their contents differ",
             "Stop other writers of the target, empty it, and move again",
         )
@@ -331,12 +328,12 @@ def _summed(store: Store, spool: IO[bytes] | None = None) -> Moved:
         if spool is not None:
             reader.end()
             spool.flush()
-    except InvalidItem as error:
-        raise InvalidItem(
+    except errors.InvalidItem as error:
+        raise errors.InvalidItem(
             f"the store breaks a rule: {error.message}", "Run fourfold repair, then move again"
         ) from error
     except OSError as error:
-        raise StorageFull(
+        raise errors.StorageFull(
             f"the temporary folder cannot be written ({error.strerror})", "Free space there, or set TMPDIR to another"
         ) from error
     return Moved(dict(counts), digest.hexdigest())

@@ -21,43 +21,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from fourfold.model import (
-    Edge,
-    Filters,
-    Item,
-    ItemPatch,
-    Json,
-    Neighbor,
-    NewItem,
-    Node,
-    NodeSummary,
-    NodeView,
-    Page,
-    RawRecord,
-    Space,
-    Stats,
-)
+from fourfold import model
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking, Relation
-from fourfold.storage.values import (
-    Change,
-    Deadline,
-    FileRow,
-    FileUpdate,
-    Head,
-    Hidden,
-    MadeVectors,
-    NeighborQuery,
-    NewNode,
-    NewRaw,
-    Pace,
-    PendingText,
-    Receipt,
-    Record,
-    Size,
-    TagUse,
-    Vocabulary,
-)
+from fourfold.storage import values
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:
@@ -70,25 +37,25 @@ if TYPE_CHECKING:
 class Rows(Protocol):
     """The items of a namespace."""
 
-    def get(self, ids: Sequence[int]) -> dict[int, Item]: ...
+    def get(self, ids: Sequence[int]) -> dict[int, model.Item]: ...
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, int]: ...
 
-    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+    def list(self, filters: model.Filters, limit: int, offset: int) -> list[model.Item]:
         """Newest first."""
         ...
 
-    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+    def ids(self, filters: model.Filters, among: Sequence[int] | None = None) -> list[int]:
         """The items that pass, in the order of their ids: of all, or of `among`."""
         ...
 
-    def count(self, filters: Filters) -> int: ...
+    def count(self, filters: model.Filters) -> int: ...
 
-    def chunks(self, path: str, first: int, last: int) -> list[Item]:
+    def chunks(self, path: str, first: int, last: int) -> list[model.Item]:
         """The chunks of one file from one number to another, in order."""
         ...
 
-    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+    def named_chunks(self, names: Sequence[str], filters: model.Filters) -> list[tuple[int, str]]:
         """(id, path) of chunks of known files with these folded names (after the last slash), in order; CANDIDATES."""
         ...
 
@@ -96,18 +63,18 @@ class Rows(Protocol):
         """(path, reason) of files with these folded names that could not be indexed, in order."""
         ...
 
-    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
+    def vocabulary(self, field: values.Vocabulary) -> dict[str, int]:
         """Every kind, language, or top-level key of metadata, with the number of items that have it.
 
         Superseded items do not count.
         """
         ...
 
-    def history(self, item: int) -> list[Item]:
+    def history(self, item: int) -> list[model.Item]:
         """The item with its earlier versions, what was merged into it, and all values of its fact, the latest first."""
         ...
 
-    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+    def versions(self, ids: Sequence[int]) -> dict[int, model.Item]:
         """Earlier versions and merged items by their ids; `version_of` says of which item. `get` does not have them."""
         ...
 
@@ -123,7 +90,7 @@ class Rows(Protocol):
 class Words(Protocol):
     """Keyword search."""
 
-    def match(self, text: str, limit: int, filters: Filters) -> Ranking:
+    def match(self, text: str, limit: int, filters: model.Filters) -> Ranking:
         """By BM25 of the query's words, best first, ties by id."""
         ...
 
@@ -131,7 +98,7 @@ class Words(Protocol):
         """The same scores for given items; zero where nothing matches."""
         ...
 
-    def having(self, words: Sequence[str], limit: int, filters: Filters) -> Sequence[int]:
+    def having(self, words: Sequence[str], limit: int, filters: model.Filters) -> Sequence[int]:
         """At most `limit` candidates for items that have all of these words; some may have only a part of them."""
         ...
 
@@ -142,7 +109,7 @@ class Vectors(Protocol):
     An item with several vectors has the score of the nearest one.
     """
 
-    def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
+    def begin_nearest(self, vector: Vector, limit: int, filters: model.Filters) -> Callable[[], Ranking]:
         """Starts a search by cosine, beside the caller if possible; the result has the nearest first, ties by id.
 
         Vectors whose search costs more beside the caller also have `nearest`, with the same arguments, for callers that
@@ -162,7 +129,7 @@ class Graph(Protocol):
         """Those of these names (in normal form) that nodes have, with their nodes."""
         ...
 
-    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
+    def node_links(self, nodes: Sequence[int], filters: model.Filters) -> list[Link]:
         """To the items of these nodes, to items that mention them, and over one edge to the neighbours' items."""
         ...
 
@@ -170,13 +137,13 @@ class Graph(Protocol):
         """The edges of at most HUB nodes (those with the lowest ids): of each the HUB heaviest in each direction."""
         ...
 
-    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
+    def item_links(self, ids: Sequence[int], filters: model.Filters) -> list[Link]: ...
 
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+    def walk(self, strengths: Mapping[int, float], filters: model.Filters, limit: int, mentions: float = 1.0) -> Hits:
         """`mentions`: the factor of `ranking.connections.mention_factor`."""
         ...
 
-    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[model.NodeSummary]:
         """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first.
 
         `among`: only of these.
@@ -187,15 +154,15 @@ class Graph(Protocol):
         """The nodes that the item is the text of, and those that its text mentions."""
         ...
 
-    def view(self, name: str, label: str | None, limit: int) -> NodeView:
+    def view(self, name: str, label: str | None, limit: int) -> model.NodeView:
         """One node with at most `limit` of its items, of its mentions and of its edges. NotFound if there is none."""
         ...
 
-    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
+    def neighbors(self, wanted: values.NeighborQuery) -> model.Page[model.Neighbor]:
         """Nearest first, then by weight; only those of the page are read."""
         ...
 
-    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]: ...
+    def path(self, start: str, goal: str, max_depth: int) -> list[model.Edge]: ...
 
 
 class Tags(Protocol):
@@ -206,7 +173,7 @@ class Tags(Protocol):
         """
         ...
 
-    def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+    def uses(self, candidates: Sequence[str], filters: model.Filters, limit: int) -> list[values.TagUse]:
         """Uses of those of these folded strings that are tags, by at most `limit` items.
 
         The items are those that carry the most and rarest of them (by the sum of `ranking.connections.rarity`, ties by
@@ -214,17 +181,17 @@ class Tags(Protocol):
         """
         ...
 
-    def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+    def shared(self, ids: Sequence[int], filters: model.Filters) -> list[values.TagUse]:
         """Uses of those tags of these items that lead to others (`selective_tags`); `rank_shared`: their ranking."""
         ...
 
-    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits: ...
+    def rank_shared(self, strengths: Mapping[int, float], filters: model.Filters, limit: int) -> Hits: ...
 
 
 class RawRecords(Protocol):
-    def get(self, ids: Sequence[int]) -> dict[int, RawRecord]: ...
+    def get(self, ids: Sequence[int]) -> dict[int, model.RawRecord]: ...
 
-    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
+    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> model.Page[model.RawRecord]:
         """Newest first; of one session or speaker only, where these are named."""
         ...
 
@@ -232,11 +199,11 @@ class RawRecords(Protocol):
 class Replica(Protocol):
     """What other stores are told of a namespace."""
 
-    def heads(self) -> tuple[list[Head], list[Head]]:
+    def heads(self) -> tuple[list[values.Head], list[values.Head]]:
         """Everything that is or was here, and those of it that `ReplicaWriter.write_heads` has to keep."""
         ...
 
-    def read(self, kind: str, places: Sequence[Json]) -> list[Record | None]:
+    def read(self, kind: str, places: Sequence[model.Json]) -> list[values.Record | None]:
         """The records of things at these places; None for one that is not there any more."""
         ...
 
@@ -258,15 +225,15 @@ class Snapshot(Protocol):
         ...
 
     @property
-    def size(self) -> Size:
+    def size(self) -> values.Size:
         """Hidden items count."""
         ...
 
     @property
-    def hidden(self) -> Hidden: ...
+    def hidden(self) -> values.Hidden: ...
 
     @property
-    def space(self) -> Space | None: ...
+    def space(self) -> model.Space | None: ...
 
     @property
     def has_files(self) -> bool:
@@ -291,22 +258,22 @@ class Snapshot(Protocol):
     @property
     def raw(self) -> RawRecords: ...
 
-    def stats(self, limit: int) -> Stats:
+    def stats(self, limit: int) -> model.Stats:
         """The receipts; at most `limit` of the items that nobody was given are named, the oldest first."""
         ...
 
-    def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:
+    def expand(self, expansion: Expansion, filters: model.Filters) -> Expanded | None:
         """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
         ...
 
     @property
     def replica(self) -> Replica: ...
 
-    def files(self, prefix: str) -> Mapping[str, FileRow]:
+    def files(self, prefix: str) -> Mapping[str, values.FileRow]:
         """The known files whose path begins with this, by path."""
         ...
 
-    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[values.PendingText]:
         """Items that wait for a vector: of all but the rejected ones, or of `among`, rejected or not.
 
         Of the newest ones the shortest come first, so that what was stored last is not kept waiting by a long queue.
@@ -326,7 +293,7 @@ class Snapshot(Protocol):
         ...
 
     @property
-    def deadline(self) -> Deadline:
+    def deadline(self) -> values.Deadline:
         """A read that exceeds it is TimedOut. The caller may change its fields."""
         ...
 
@@ -335,7 +302,7 @@ class Snapshot(Protocol):
 
 
 class ItemWriter(Protocol):
-    def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+    def put(self, items: Sequence[model.NewItem], now: datetime, *, links: bool = True) -> list[model.Item]:
         """Stores checked items; returns them as stored, in order. With `links`, titles and mentions become nodes.
 
         A new value of a fact (`subject` and `attribute`) supersedes the stored one (`storage.values.arranged`).
@@ -344,25 +311,27 @@ class ItemWriter(Protocol):
         """
         ...
 
-    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
+    def patch(
+        self, item: int, patch: model.ItemPatch, now: datetime, *, links: bool = True, keep: bool = True
+    ) -> model.Item:
         """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits.
 
         `keep`: the item as it was stays stored as a version; if it states a fact, as a superseded item.
         """
         ...
 
-    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> model.Item:
         """Removes the others, which `restore` brings back; the kept item gets their tags and sources."""
         ...
 
-    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+    def restore(self, versions: Sequence[int], now: datetime) -> list[model.Item]:
         """Makes versions the present state of their items, and merged items items again; returns these items.
 
         NotFound names an unknown one. Conflict if another item has the key of a merged one.
         """
         ...
 
-    def rewrite_version(self, id: int, record: Record) -> None:
+    def rewrite_version(self, id: int, record: values.Record) -> None:
         """Replaces the record of a version."""
         ...
 
@@ -375,7 +344,7 @@ class ItemWriter(Protocol):
 
 
 class FileWriter(Protocol):
-    def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
+    def put(self, files: Sequence[values.FileUpdate], now: datetime, *, links: bool = True) -> None:
         """Makes the stored chunks of each path exactly these; a chunk with the same title and text stays that item."""
         ...
 
@@ -385,13 +354,13 @@ class FileWriter(Protocol):
 
 
 class RawWriter(Protocol):
-    def add(self, record: NewRaw) -> RawRecord: ...
+    def add(self, record: values.NewRaw) -> model.RawRecord: ...
 
-    def add_many(self, records: Sequence[NewRaw]) -> Sequence[int]:
+    def add_many(self, records: Sequence[values.NewRaw]) -> Sequence[int]:
         """Returns their ids, in order."""
         ...
 
-    def replace(self, id: int, content: str, session_id: str | None, metadata: Mapping[str, Json]) -> None: ...
+    def replace(self, id: int, content: str, session_id: str | None, metadata: Mapping[str, model.Json]) -> None: ...
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         """Removes raw records, all or none. NotFound names a missing one; `force` also removes sources of items."""
@@ -399,22 +368,22 @@ class RawWriter(Protocol):
 
 
 class VectorWriter(Protocol):
-    def set_space(self, space: Space) -> None:
+    def set_space(self, space: model.Space) -> None:
         """Fixes the space of a namespace that has none. SpaceMismatch if it has another one."""
         ...
 
-    def reset_space(self, space: Space) -> None:
+    def reset_space(self, space: model.Space) -> None:
         """Drops all vectors of another space, so that every item waits for a new one."""
         ...
 
-    def put(self, space: Space, vectors: Sequence[MadeVectors], seconds: float = 0.0) -> int:
+    def put(self, space: model.Space, vectors: Sequence[values.MadeVectors], seconds: float = 0.0) -> int:
         """Stores vectors, all of an item at once; skips items that are gone or whose text has changed.
 
         `seconds`: how long it took to make them, from which `status` estimates how long the queue will take.
         """
         ...
 
-    def reject(self, pending: PendingText, reason: str) -> None:
+    def reject(self, pending: values.PendingText, reason: str) -> None:
         """Marks the item as rejected by the embedder until its text changes."""
         ...
 
@@ -424,9 +393,9 @@ class VectorWriter(Protocol):
 
 
 class GraphWriter(Protocol):
-    def add_nodes(self, nodes: Sequence[NewNode]) -> list[Node]: ...
+    def add_nodes(self, nodes: Sequence[values.NewNode]) -> list[model.Node]: ...
 
-    def add_edges(self, edges: Sequence[Edge]) -> None:
+    def add_edges(self, edges: Sequence[model.Edge]) -> None:
         """Creates missing nodes; an existing edge gets the new weight."""
         ...
 
@@ -446,11 +415,11 @@ class RequestWriter(Protocol):
 
 
 class ReplicaWriter(Protocol):
-    def write_heads(self, heads: Sequence[Head]) -> None:
+    def write_heads(self, heads: Sequence[values.Head]) -> None:
         """Keeps what other stores are told, so that the next call of `heads` knows what changed since."""
         ...
 
-    def write(self, changes: Sequence[Change], now: datetime, *, links: bool) -> None:
+    def write(self, changes: Sequence[values.Change], now: datetime, *, links: bool) -> None:
         """The changes of things that are as they are expected; Conflict, and none, if one refers to a missing one."""
         ...
 
@@ -489,7 +458,7 @@ class Maintenance(Protocol):
     """Maintenance of a store. Several processes may offer it; the holder of the lease does it."""
 
     @property
-    def pace(self) -> Pace: ...
+    def pace(self) -> values.Pace: ...
 
     def queues(self, replaced: Sequence[str] = ()) -> list[str]:
         """Namespaces in which items wait for a vector, or whose space has a fingerprint that begins with `replaced`."""
@@ -524,19 +493,19 @@ class Maintenance(Protocol):
 class Portable(Protocol):
     """The store as a whole, as records that any store can load."""
 
-    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
+    def export(self, write: Callable[[values.Record], None], *, namespace: str | None = None) -> None:
         """Hands over the records of one snapshot, of all namespaces or of one, in an order that the content decides."""
         ...
 
-    def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+    def load(self, records: Iterable[values.Record], *, mark: str | None = None) -> None:
         """Fills an empty store, ids included: all or nothing; with a `mark` of checked records, in batches."""
         ...
 
-    def load_namespace(self, records: Iterable[Record], namespace: str) -> None:
+    def load_namespace(self, records: Iterable[values.Record], namespace: str) -> None:
         """Fills one empty namespace with the records of another, under new ids; all or nothing."""
         ...
 
-    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+    def remove(self, is_copied: Callable[[Iterable[values.Record]], bool]) -> None:
         """Removes the store if its records are copied; RequestError if they are not, or if it cannot remove itself."""
         ...
 
@@ -560,7 +529,7 @@ class Store(Protocol):
         ...
 
     def add_receipts(
-        self, namespace: str, supplies: Mapping[str, Receipt], items: Mapping[int, int], now: datetime
+        self, namespace: str, supplies: Mapping[str, values.Receipt], items: Mapping[int, int], now: datetime
     ) -> bool:
         """Adds to the receipts of a namespace: by interface, and how often each item was given.
 
@@ -578,7 +547,7 @@ class Store(Protocol):
         """Every namespace with its number of items."""
         ...
 
-    def status(self) -> dict[str, Json]: ...
+    def status(self) -> dict[str, model.Json]: ...
 
     def close(self) -> None: ...
 
@@ -586,4 +555,4 @@ class Store(Protocol):
 class Peer(Protocol):
     """A namespace of a store, here or on a server, that another one can synchronise with."""
 
-    def sync_step(self, lines: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]: ...
+    def sync_step(self, lines: Sequence[Mapping[str, model.Json]]) -> list[dict[str, model.Json]]: ...

@@ -34,24 +34,8 @@ from fourfold.ranking.plan import check_text
 from fourfold.retrieval import Candidates, Ranking, SearchResponse
 from fourfold.serve.access import RequestRate, grant, require, require_namespace, visible_status
 from fourfold.serve.budget import SMALLEST_TOKENS, Form, Page, after_item, check_budget, fitting, from_item, lists_json
-from fourfold.serve.http import judgements, schemas
+from fourfold.serve.http import judgements, route, schemas
 from fourfold.serve.http.derived import arguments_of, derived_routes, etag, item_id, request_model, stored_now
-from fourfold.serve.http.route import (
-    METRICS_MEDIA,
-    File,
-    HttpError,
-    InNamespace,
-    Metrics,
-    OnlyOnce,
-    OperationRoute,
-    Routes,
-    Shared,
-    Store,
-    download,
-    problem,
-    reply,
-    shared,
-)
 from fourfold.serve.inputs import Flag, Integer, refuse_folders
 from fourfold.serve.listening import HEALTH, serve_app
 from fourfold.serve.mcp import server as mcp
@@ -59,7 +43,7 @@ from fourfold.serve.mcp.tools import Level
 from fourfold.storage.exchange import Lines, line
 from fourfold.wire import FACTORS, compact, counts_json, encode, response_facts, result_json, time_json, why_json
 
-routes: Final = Routes()
+routes: Final = route.Routes()
 
 # ---------------------------------------------------------------- searches
 
@@ -85,34 +69,34 @@ _Content = Annotated[Flag, Field(description="Whether results hold their text an
     members=request_model("search", budget_tokens=(_Budget, None), content=(_Content, True)),
     leads_to={"get": {"path.id": "/results/0/id"}},
 )
-def search(request: Request, memory: InNamespace, members: Any) -> Response:
+def search(request: Request, memory: route.InNamespace, members: Any) -> Response:
     budget = None if members.budget_tokens is None else check_budget(members.budget_tokens)
     for name in members.namespaces or ():
         require_namespace(name)
     response = memory.search(**arguments_of(OPERATIONS["search"], members, {}))
-    shared(request).metrics.search(response)
+    route.shared(request).metrics.search(response)
     if request.headers.get("sec-fetch-site") != "same-origin":  # the page, which asks for every position of a slider
         memory.receipts.add_response(response, "http", members.namespaces or [memory.namespace])
     form = search_json(response, budget, content=members.content)
     for left_out in ("texts", "candidates"):
         try:
-            return reply(form)
+            return route.reply(form)
         except InvalidQuery:  # too large
             notes = [*form["notes"], f"the {left_out} were left out: they did not fit into an answer"]
             form |= {"notes": notes, "results": [_short(result) for result in form["results"]]}
             if left_out in form:
                 del form[left_out]
-    return reply(form)
+    return route.reply(form)
 
 
 @routes.add("why", schemas.WhyAnswer, members=request_model("why"))
-def why(memory: InNamespace, members: Any) -> Response:
+def why(memory: route.InNamespace, members: Any) -> Response:
     answer = memory.why(**arguments_of(OPERATIONS["why"], members, {}))
-    return reply(why_json(answer, members.query, FACTORS))
+    return route.reply(why_json(answer, members.query, FACTORS))
 
 
 @routes.add("facets", schemas.FacetsAnswer)
-def facets(memory: InNamespace) -> Response:
+def facets(memory: route.InNamespace) -> Response:
     counts = {
         "tags": memory.tags(),
         "kinds": memory.kinds(),
@@ -120,7 +104,7 @@ def facets(memory: InNamespace) -> Response:
         "metadata_keys": memory.metadata_keys(),
     }
     listed: dict[str, Json] = {name: counts_json(pairs[:_FACETS]) for name, pairs in counts.items()}
-    return reply({"items": memory.count(), **listed})
+    return route.reply({"items": memory.count(), **listed})
 
 
 def search_json(response: SearchResponse, budget: int | None, *, content: bool = True) -> dict[str, Json]:
@@ -210,7 +194,7 @@ Id = Annotated[str, InPath(description="An id, or key:K.")]
     members=request_model("list"),
     leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
 )
-def list_items(memory: InNamespace, members: Any) -> Response:
+def list_items(memory: route.InNamespace, members: Any) -> Response:
     filters, cursor = schemas.given_filters(members), members.cursor
 
     def read(_: int, count: int) -> list[Item]:
@@ -223,11 +207,11 @@ def list_items(memory: InNamespace, members: Any) -> Response:
     total = memory.count(filters)
     notes = [] if shown.rows or filters == NO_FILTERS else memory.unknown_names(filters)
     following = after_item(shown.rows[-1]) if shown.is_cut or len(shown.rows) == members.limit else None
-    return reply({"items": shown.forms, "total": total, "next_cursor": following, "notes": notes})
+    return route.reply({"items": shown.forms, "total": total, "next_cursor": following, "notes": notes})
 
 
 @routes.add("show", schemas.ItemView)
-def show(memory: InNamespace, id: Id, query: Annotated[schemas.ItemQuery, Query()]) -> Response:
+def show(memory: route.InNamespace, id: Id, query: Annotated[schemas.ItemQuery, Query()]) -> Response:
     (item,) = memory.get([item_id(id)])
     parts: dict[str, Callable[[int, int], Sequence[Any]]] = {
         "chunks": _rows_of(lambda: memory.around(item.id, _CHUNKS, _CHUNKS)),
@@ -241,7 +225,7 @@ def show(memory: InNamespace, id: Id, query: Annotated[schemas.ItemQuery, Query(
         form["vector"] = "pending" if memory.pending([item.id]) else "ready"
     if lists := {name: parts[name] for name in query.include if name in parts}:
         form |= lists_json(lists, query.cursor, HTTP_ANSWER_BYTES - len(compact(form).encode()))
-    return reply(form, headers={"etag": etag(item)})
+    return route.reply(form, headers={"etag": etag(item)})
 
 
 def _rows_of(read: Callable[[], Sequence[Any]]) -> Callable[[int, int], Sequence[Any]]:
@@ -252,7 +236,7 @@ def _rows_of(read: Callable[[], Sequence[Any]]) -> Callable[[int, int], Sequence
 
 @routes.add("update", schemas.ItemAnswer)
 def update(
-    memory: InNamespace, id: Id, body: schemas.PatchRequest, once: OnlyOnce, if_match: IfMatch = None
+    memory: route.InNamespace, id: Id, body: schemas.PatchRequest, once: route.OnlyOnce, if_match: IfMatch = None
 ) -> Response:
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
     if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
@@ -268,11 +252,11 @@ def update(
         return memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
 
     item = once(memory, changed, partial(stored_now, memory))
-    return reply(encode(item), headers={"etag": etag(item)})
+    return route.reply(encode(item), headers={"etag": etag(item)})
 
 
 @routes.add("delete")
-def delete(memory: InNamespace, id: Id, once: OnlyOnce, if_match: IfMatch = None) -> Response:
+def delete(memory: route.InNamespace, id: Id, once: route.OnlyOnce, if_match: IfMatch = None) -> Response:
     wanted = item_id(id)
     once(memory, lambda: memory.forget([wanted], expected=_expected(memory, wanted, if_match)), sum)
     return Response(status_code=204)
@@ -286,12 +270,12 @@ def _expected(memory: Memory, wanted: int | str, etags: str | None) -> Item | No
     if etags.strip() == "*":
         return None
     if etag(item) not in [each.strip() for each in etags.split(",")]:
-        raise HttpError(412, f"item {wanted} has changed", "Read it again and repeat the change")
+        raise route.HttpError(412, f"item {wanted} has changed", "Read it again and repeat the change")
     return item
 
 
 @routes.add("forget", schemas.DeletedAnswer)
-def delete_many(memory: InNamespace, body: schemas.DeleteRequest, once: OnlyOnce) -> Response:
+def delete_many(memory: route.InNamespace, body: schemas.DeleteRequest, once: route.OnlyOnce) -> Response:
     if (body.ids is None) == (body.filters is None):
         raise InvalidQuery("give ids or filters", "One of them, not both")
     if (ids := body.ids) is not None:
@@ -302,7 +286,7 @@ def delete_many(memory: InNamespace, body: schemas.DeleteRequest, once: OnlyOnce
         if filters.condition is None:
             raise InvalidQuery("the filters are empty", "Say which items to delete")
         count = once(memory, lambda: memory.forget_matching(filters, dry_run=body.dry_run), sum)
-    return reply({"matched": count, "deleted": 0 if body.dry_run else count, "dry_run": body.dry_run})
+    return route.reply({"matched": count, "deleted": 0 if body.dry_run else count, "dry_run": body.dry_run})
 
 
 # ---------------------------------------------------------------- the graph
@@ -312,7 +296,7 @@ _EDGES: Final = 50
 
 
 @routes.add("local_graph", schemas.LocalGraphAnswer)
-def around(memory: InNamespace, query: Annotated[schemas.AroundQuery, Query()]) -> Response:
+def around(memory: route.InNamespace, query: Annotated[schemas.AroundQuery, Query()]) -> Response:
     """The nodes nearest to one, and the edges between them."""
     start = memory.node(query.name, query.label, limit=_EDGES)
     by_id: dict[int, tuple[Node, int]] = {start.node.id: (start.node, 0)}
@@ -326,7 +310,7 @@ def around(memory: InNamespace, query: Annotated[schemas.AroundQuery, Query()]) 
         view = memory.node(node.name, node.label, limit=_EDGES)
         edges |= {(edge.source, edge.relation, edge.target): edge for edge in view.edges}
     names = {name for node, _ in by_id.values() for name in (node.name, f"{node.name}#{node.label}")}
-    return reply(
+    return route.reply(
         {
             "nodes": [{**encode(node), "distance": distance} for node, distance in by_id.values()],
             "edges": [encode(edge) for edge in edges.values() if {edge.source, edge.target} <= names],
@@ -339,7 +323,7 @@ def around(memory: InNamespace, query: Annotated[schemas.AroundQuery, Query()]) 
 
 
 @routes.add("judge", schemas.JudgementsAnswer)
-def judge(memory: InNamespace, body: schemas.JudgementRequest, once: OnlyOnce) -> Response:
+def judge(memory: route.InNamespace, body: schemas.JudgementRequest, once: route.OnlyOnce) -> Response:
     check_text(body.query)
     if body.relevance is not None and not 0 <= body.relevance <= 3:
         raise InvalidQuery(f"relevance is {body.relevance}", "It is 0 to 3, or null")
@@ -349,58 +333,58 @@ def judge(memory: InNamespace, body: schemas.JudgementRequest, once: OnlyOnce) -
         lambda: judgements.judge(memory, body.query, item, body.relevance),
         lambda _: judgements.stored(memory),
     )
-    return reply(judgements.judgements_json(judged))
+    return route.reply(judgements.judgements_json(judged))
 
 
 @routes.add("judgements", schemas.JudgementsAnswer)
-def judgements_of(memory: InNamespace) -> Response:
-    return reply(judgements.judgements_json(judgements.stored(memory)))
+def judgements_of(memory: route.InNamespace) -> Response:
+    return route.reply(judgements.judgements_json(judgements.stored(memory)))
 
 
 @routes.add("collection")
-def collection(memory: InNamespace) -> Response:
-    return download(judgements.packed(memory), "collection.zip", OPERATIONS["collection"].gives)
+def collection(memory: route.InNamespace) -> Response:
+    return route.download(judgements.packed(memory), "collection.zip", OPERATIONS["collection"].gives)
 
 
 @routes.add("evaluate", schemas.EvaluationAnswer, members=schemas.EvaluationRequest)
-def evaluate(memory: InNamespace, members: Any) -> Response:
+def evaluate(memory: route.InNamespace, members: Any) -> Response:
     refuse_folders(members.rerank)
-    return reply(judgements.evaluation(memory, {name: getattr(members, name) for name in schemas.MEASURED}))
+    return route.reply(judgements.evaluation(memory, {name: getattr(members, name) for name in schemas.MEASURED}))
 
 
 # ---------------------------------------------------------------- the store as a whole
 
 
 @routes.add("namespaces", schemas.NamespacesAnswer)
-def namespaces(memory: Store) -> Response:
+def namespaces(memory: route.Store) -> Response:
     permitted = grant().namespaces
     mine = [(name, count) for name, count in memory.namespaces() if permitted is None or name in permitted]
-    return reply({"namespaces": counts_json(mine)})
+    return route.reply({"namespaces": counts_json(mine)})
 
 
 @routes.add("status", schemas.StatusAnswer)
-def status(memory: Store) -> Response:
-    return reply({"version": __version__, **visible_status(memory)})
+def status(memory: route.Store) -> Response:
+    return route.reply({"version": __version__, **visible_status(memory)})
 
 
 @routes.add("live", schemas.LiveAnswer)
 async def live() -> Response:
-    return reply({"status": "ok", "version": __version__})
+    return route.reply({"status": "ok", "version": __version__})
 
 
 @routes.add("ready", schemas.LiveAnswer)
-def ready(memory: Store) -> Response:
+def ready(memory: route.Store) -> Response:
     memory.namespaces()
-    return reply({"status": "ok", "version": __version__})
+    return route.reply({"status": "ok", "version": __version__})
 
 
 @routes.add("metrics")
-def prometheus(request: Request, memory: Store) -> Response:
+def prometheus(request: Request, memory: route.Store) -> Response:
     """Metrics of the whole store."""
     if grant().namespaces is not None:
         raise NoAccess("metrics are for tokens of all namespaces", "Use a token *:admin:SECRET")
-    text = shared(request).metrics.text(memory.status())
-    return Response(text, media_type=METRICS_MEDIA)
+    text = route.shared(request).metrics.text(memory.status())
+    return Response(text, media_type=route.METRICS_MEDIA)
 
 
 _IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "edge"}
@@ -408,28 +392,28 @@ _IMPORTED: Final = {"items": "item", "raw": "raw", "nodes": "node", "edges": "ed
 
 
 @routes.add("export")
-def export(memory: InNamespace) -> Response:
+def export(memory: route.InNamespace) -> Response:
     """An export of one namespace, as `fourfold import` and `import` take it; it is sent when it is complete."""
     with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "export.jsonl"
         memory.export(file, namespace=memory.namespace)
         opened = file.open("rb")  # stays readable after its name is removed
-    return download(opened, "export.jsonl", JSONL)
+    return route.download(opened, "export.jsonl", JSONL)
 
 
 @routes.add("import_file", schemas.ImportedAnswer)
-def import_file(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
+def import_file(memory: route.InNamespace, file: route.File, once: route.OnlyOnce) -> Response:
     """Rows are stored as by `add`, so repeating them changes nothing; an export fills an empty namespace."""
     counts = once(
         memory,
         lambda: memory.import_file(file, namespace=memory.namespace),
         lambda outcome: dict(zip(keyed.IMPORTED, outcome, strict=True)),
     )
-    return reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})
+    return route.reply({name: counts.get(kind, 0) for name, kind in _IMPORTED.items()})
 
 
 @routes.add("sync_step")
-def sync_step(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
+def sync_step(memory: route.InNamespace, file: route.File, once: route.OnlyOnce) -> Response:
     """Requests and answers are lines of JSON; only another Fourfold of the same version writes them."""
     lines = [row for _, row in Lines(file)]
     answered = once(memory, lambda: memory.sync_step(lines), lambda _: [])
@@ -438,7 +422,7 @@ def sync_step(memory: InNamespace, file: File, once: OnlyOnce) -> Response:
 
 # ---------------------------------------------------------------- the app
 
-ROUTES: Final[tuple[OperationRoute, ...]] = (*routes, *derived_routes(routes))
+ROUTES: Final[tuple[route.OperationRoute, ...]] = (*routes, *derived_routes(routes))
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/(import|sync)")
@@ -464,10 +448,10 @@ def make_app(settings: Settings, level: Level = "core") -> FastAPI:
         separate_input_output_schemas=False,
         lifespan=parts.lifespan,
     )
-    app.state.shared = Shared(parts.sessions, Metrics())
+    app.state.shared = route.Shared(parts.sessions, route.Metrics())
 
     def described(_: Request) -> Response:
-        return reply(description(app))
+        return route.reply(description(app))
 
     pages = [Route(path, _page(file), methods=["GET"]) for path, file in page_files().items()]
     app.router.routes[:] = [*parts.routes, *ROUTES, Route(DESCRIPTION, described), *pages]
@@ -503,12 +487,14 @@ def _page(file: Path) -> Callable[[Request], Response]:
 
 
 async def _no_route(request: Request, _: Exception) -> Response:
-    return problem(404, f"no route {request.url.path[:200]}", f"{DESCRIPTION} lists the routes")
+    return route.problem(404, f"no route {request.url.path[:200]}", f"{DESCRIPTION} lists the routes")
 
 
 async def _no_method(request: Request, error: Exception) -> Response:
     allowed = getattr(error, "headers", None)
-    return problem(405, f"{request.method} is not allowed here", f"{DESCRIPTION} lists the methods", headers=allowed)
+    return route.problem(
+        405, f"{request.method} is not allowed here", f"{DESCRIPTION} lists the methods", headers=allowed
+    )
 
 
 def serve(settings: Settings, level: Level, where: str, *, open_page: bool = False) -> None:

@@ -28,17 +28,7 @@ from fourfold.model import Page as Rows
 from fourfold.operations import OPERATIONS, Operation
 from fourfold.ranking.options import OPTIONS
 from fourfold.serve.budget import Page, after_row, offset_of
-from fourfold.serve.http import schemas
-from fourfold.serve.http.route import (
-    InNamespace,
-    Once,
-    OnlyOnce,
-    OperationRoute,
-    Store,
-    members_as,
-    operation_route,
-    reply,
-)
+from fourfold.serve.http import route, schemas
 from fourfold.serve.inputs import read_item, refuse_folders, strict_type
 from fourfold.wire import EDGE, Parameter, compact, encode, json_of, kinds_of, parameters_of, result_of
 
@@ -187,7 +177,7 @@ def _answered(operation: Operation, value: Any, arguments: Mapping[str, Any]) ->
     headers = {"etag": etag(value)} if result is Item else {}
     if result is Item and operation.status == 201:
         headers["location"] = f"/v1/namespaces/{quote(value.namespace, safe='')}/items/{value.id}"
-    return reply({operation.answer: form} if operation.answer else form, operation.status, headers)
+    return route.reply({operation.answer: form} if operation.answer else form, operation.status, headers)
 
 
 def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], members: Any) -> Response:
@@ -219,7 +209,7 @@ def _page(operation: Operation, memory: Memory, arguments: Mapping[str, Any], me
     is_full = ids is None and len(shown.rows) == limit
     more = shown.is_cut or is_full if total is None else end < total
     totals = {} if total is None else {"total": total}
-    return reply({operation.answer: shown.forms, **totals, "next_cursor": after_row(end) if more else None})
+    return route.reply({operation.answer: shown.forms, **totals, "next_cursor": after_row(end) if more else None})
 
 
 @cache
@@ -262,10 +252,10 @@ _LEADS_TO: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
 """Operations on an answered object, with their parameters as pointers into the body of the answer."""
 
 
-def derived_route(operation: Operation) -> OperationRoute:
+def derived_route(operation: Operation) -> route.OperationRoute:
     model = request_model(operation.name)
 
-    def handle(memory: Memory, once: Once | None = None, members: Any = None, **path: str) -> Response:
+    def handle(memory: Memory, once: route.Once | None = None, members: Any = None, **path: str) -> Response:
         arguments = arguments_of(operation, members, path)
         if operation.paged:
             return _page(operation, memory, arguments, members)
@@ -273,18 +263,18 @@ def derived_route(operation: Operation) -> OperationRoute:
         again = partial(_again, operation, memory, arguments)
         return _answered(operation, call() if once is None else once(memory, call, again), arguments)
 
-    taken: dict[str, Any] = {"memory": InNamespace if operation.in_namespace else Store}
+    taken: dict[str, Any] = {"memory": route.InNamespace if operation.in_namespace else route.Store}
     taken |= {name: Annotated[str, Path(description=_IN_PATH.get(name))] for name in operation.places}
     if model.model_fields:
-        taken["members"] = members_as(operation, model)
+        taken["members"] = route.members_as(operation, model)
     if operation.writes:
-        taken["once"] = OnlyOnce
+        taken["once"] = route.OnlyOnce
     arguments = [Argument(name, Argument.KEYWORD_ONLY, annotation=kind) for name, kind in taken.items()]
     cast("Any", handle).__signature__ = Signature(arguments)
-    return operation_route(operation, handle, answer_model(operation), _LEADS_TO.get(operation.name))
+    return route.operation_route(operation, handle, answer_model(operation), _LEADS_TO.get(operation.name))
 
 
-def derived_routes(by_hand: Sequence[OperationRoute]) -> list[OperationRoute]:
+def derived_routes(by_hand: Sequence[route.OperationRoute]) -> list[route.OperationRoute]:
     """The routes of all operations that are methods of Memory and have none yet."""
     served = {each.operation.route for each in by_hand}
     return [

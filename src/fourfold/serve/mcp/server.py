@@ -14,18 +14,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+import mcp_types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    CallToolResult,
-    InputRequiredResult,
-    JSONRPCNotification,
-    Tool,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -167,13 +159,13 @@ class Server(MCPServer[None]):
                 structured_output=False,  # the JSON is sent once, as text, which every client reads
             )
 
-    async def list_tools(self) -> list[Tool]:
+    async def list_tools(self) -> list[mcp_types.Tool]:
         listed = await super().list_tools()
         return [tool.model_copy(update={"input_schema": _small_schema(tool.input_schema)}) for tool in listed]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         try:
             if name in self._writing:
                 require("write")
@@ -187,7 +179,7 @@ class Server(MCPServer[None]):
                 return self._refuse(name, _wrong(error.__cause__))
             raise
 
-    def _refuse(self, name: str, error: FourfoldError) -> CallToolResult:
+    def _refuse(self, name: str, error: FourfoldError) -> mcp_types.CallToolResult:
         """Answers with the error, and logs its type: its message may quote what was asked or stored."""
         logs.event("refused", tool=name if name in self._parameters else "unknown", error=type(error).__name__)
         return refusal(error, name)
@@ -405,17 +397,17 @@ class Lines(io.RawIOBase):
             if len(line) == HTTP_BODY_BYTES and not line.endswith(b"\n"):
                 while (more := self._source.readline(HTTP_BODY_BYTES)) and not more.endswith(b"\n"):
                     pass
-                self._refuse(None, INVALID_REQUEST, f"the line has more than {HTTP_BODY_BYTES >> 20} MiB")
+                self._refuse(None, mcp_types.INVALID_REQUEST, f"the line has more than {HTTP_BODY_BYTES >> 20} MiB")
             elif line.strip() and self._is_message(line := repaired(line)):
                 return line
         return b""
 
     def _is_message(self, line: bytes) -> bool:
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             message = None
-        if message is None or (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
+        if message is None or (isinstance(message, mcp_types.JSONRPCNotification) and "id" in json.loads(line)):
             self._refuse_line(line)
             return False
         return True
@@ -424,11 +416,11 @@ class Lines(io.RawIOBase):
         try:
             read = json.loads(line)
         except (ValueError, RecursionError):
-            self._refuse(None, PARSE_ERROR, "the line is not JSON, or is nested too deeply")
+            self._refuse(None, mcp_types.PARSE_ERROR, "the line is not JSON, or is nested too deeply")
             return
         number = cast("dict[str, Any]", read).get("id") if isinstance(read, dict) else None
         id = number if isinstance(number, int | str) and not isinstance(number, bool) else None
-        self._refuse(id, INVALID_REQUEST, "the line is not a JSON-RPC message, or is nested too deeply")
+        self._refuse(id, mcp_types.INVALID_REQUEST, "the line is not a JSON-RPC message, or is nested too deeply")
 
     def _refuse(self, id: int | str | None, code: int, message: str) -> None:
         """Each message is one write of a buffered stream, which is atomic among threads."""

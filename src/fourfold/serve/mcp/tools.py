@@ -21,39 +21,10 @@ from fourfold.operations import OPERATIONS, Operation
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.ranking.plan import AUTO
 from fourfold.retrieval import SearchResponse
+from fourfold.serve import inputs
 from fourfold.serve.access import Sessions
 from fourfold.serve.budget import SMALLEST_TOKENS, Form, check_budget
-from fourfold.serve.inputs import (
-    TYPES,
-    Flag,
-    Id,
-    Integer,
-    Number,
-    RawId,
-    read_filters,
-    read_item,
-    refuse_folders,
-    strict_type,
-)
-from fourfold.serve.mcp.answers import (
-    READ_TOKENS,
-    SEARCH_TOKENS,
-    answer,
-    counts_answer,
-    item_forms,
-    left_out,
-    listed_forms,
-    neighbor_forms,
-    node_form,
-    page_answer,
-    raw_answer,
-    raw_forms,
-    search_answer,
-    status_form,
-    stored_form,
-    why_answer,
-    within,
-)
+from fourfold.serve.mcp import answers
 from fourfold.wire import encode, json_of, parameters_of, result_of
 
 if TYPE_CHECKING:
@@ -76,7 +47,7 @@ def accepted(description: str = "") -> Any:
 
 Query = Annotated[str, Field(description="A question, keywords or names, in the user's words and language.")]
 MaxTokens = Annotated[
-    Integer | None,
+    inputs.Integer | None,
     Field(
         description="Budget of the answer; texts that do not fit become snippets. Default: 4000.",
         json_schema_extra=_bounds(SMALLEST_TOKENS, limits.ANSWER_TOKENS),
@@ -84,11 +55,13 @@ MaxTokens = Annotated[
 ]
 Namespace = Annotated[str | None, Field(description="Leave out unless told.")]
 Namespaces = Annotated[str | None, Field(description="Leave out unless told. Several: separated by commas.")]
-ItemId = Annotated[Id, Field(description='An id, or "key:K".')]
-ItemIds = Annotated[list[Id], Field(description='Ids, or "key:K".', json_schema_extra={"maxItems": limits.ANSWER_ROWS})]
-Sources = Annotated[list[RawId] | None, Field(description="Ids of raw records that it is drawn from.")]
-Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_bounds(1, limits.ANSWER_ROWS))]
-Offset = Annotated[Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
+ItemId = Annotated[inputs.Id, Field(description='An id, or "key:K".')]
+ItemIds = Annotated[
+    list[inputs.Id], Field(description='Ids, or "key:K".', json_schema_extra={"maxItems": limits.ANSWER_ROWS})
+]
+Sources = Annotated[list[inputs.RawId] | None, Field(description="Ids of raw records that it is drawn from.")]
+Limit = Annotated[inputs.Integer, Field(description="Rows.", json_schema_extra=_bounds(1, limits.ANSWER_ROWS))]
+Offset = Annotated[inputs.Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
 
 
 def check_rows(limit: int, offset: int) -> None:
@@ -158,7 +131,7 @@ _GROUPS: Mapping[str, Callable[[inspect.Parameter], _Group]] = {
     ),
     "filters": lambda _: (
         {name: _filter_parameter(option) for name, option in filter_options().items()},
-        read_filters,
+        inputs.read_filters,
     ),
     "options": _options,
 }
@@ -169,7 +142,7 @@ def _operation_parameters(operation: Operation) -> Iterator[inspect.Parameter]:
     for each in parameters_of(operation.name):
         field = Field(description=each.help or None, json_schema_extra=_bounds(*each.bounds))
         default = None if each.default == () else each.default
-        kind = strict_type(each.hint, {(int,): RawId} if each.name == "ids" else None)
+        kind = inputs.strict_type(each.hint, {(int,): inputs.RawId} if each.name == "ids" else None)
         kind = kind | None if default is None else kind
         name = "item_id" if each.name == "item" else each.name
         yield inspect.Parameter(
@@ -211,7 +184,7 @@ def _filter_parameter(option: FilterOption) -> inspect.Parameter:
 
 
 def _parameter(name: str, holds: str, field: Any) -> inspect.Parameter:
-    form = Annotated[TYPES.get(holds, str | None), field]
+    form = Annotated[inputs.TYPES.get(holds, str | None), field]
     default = False if holds == "flag" else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
@@ -221,8 +194,8 @@ _READ_ITEMS = 10
 """Maximum number of items per call, since a text may have a megabyte."""
 
 
-Embedding = Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")]
-Weight = Annotated[Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
+Embedding = Annotated[list[inputs.Number] | None, accepted("The vector, instead of one made from the text.")]
+Weight = Annotated[inputs.Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
 
 
 # ---------------------------------------------------------------- what is offered
@@ -298,7 +271,7 @@ class Tools:
             *("vector", "top_k", "weights", "fusion", "preset", "alpha", "rrf_k", "rerank", "time", "min_confidence"),
             *("cut", "explain", "history", "as_of", "source_weights"),
         ],
-        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
+        max_tokens: Annotated[inputs.Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
         namespace: Annotated[str | None, accepted("Several: separated by commas.")] = None,
     ) -> CallToolResult:
         """Search memories and indexed documents by meaning, words, relations and tags at once. Use it before answering
@@ -333,7 +306,7 @@ class Tools:
         """
         fields = {"text": content, "title": title, "tags": tags, "kind": kind, "key": key, "metadata": metadata}
         fields |= {"source_ids": source_ids, "created_at": created_at, "language": language, "vector": embedding}
-        new = read_item({**fields, **details}, "agent")
+        new = inputs.read_item({**fields, **details}, "agent")
         in_future(new.expires_at)
         # The agent may search for it at once in other words, so it waits for the vector.
         return _stored(await memory.add(new, wait=True))
@@ -343,20 +316,21 @@ class Tools:
         self,
         ids: ItemIds,
         around: Annotated[
-            Integer,
+            inputs.Integer,
             Field(description="Chunks of the file on each side.", json_schema_extra={"maximum": _AROUND_CHUNKS}),
         ] = 0,
         offset: Annotated[
-            Integer, Field(description="Characters of the text to skip: next_offset.", json_schema_extra={"minimum": 0})
+            inputs.Integer,
+            Field(description="Characters of the text to skip: next_offset.", json_schema_extra={"minimum": 0}),
         ] = 0,
-        sources: Annotated[Flag, Field(description="With the raw records that they are drawn from.")] = False,
-        history: Annotated[Flag, Field(description="With earlier versions and values.")] = False,
-        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
+        sources: Annotated[inputs.Flag, Field(description="With the raw records that they are drawn from.")] = False,
+        history: Annotated[inputs.Flag, Field(description="With earlier versions and values.")] = False,
+        max_tokens: Annotated[inputs.Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
         """The full text and all fields of memories, by id."""
-        budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
+        budget = check_budget(answers.READ_TOKENS if max_tokens is None else max_tokens)
         wanted = list(dict.fromkeys(ids))
         if len(wanted) > ANSWER_ROWS or offset < 0 or not 0 <= around <= _AROUND_CHUNKS:
             raise InvalidQuery(
@@ -370,17 +344,17 @@ class Tools:
         unread = wanted
         while unread and len(forms) <= 2 * ANSWER_ROWS:
             for item in await _read(memory, unread[:_READ_ITEMS], around, history=history):
-                forms.setdefault(item.id, item_forms(item, offset, share))
+                forms.setdefault(item.id, answers.item_forms(item, offset, share))
                 drawn_from |= dict.fromkeys(item.source_ids)
             unread = unread[_READ_ITEMS:]
         form: Form = {"status": "success"}
-        form["items"] = within(form, "items", list(forms.values()), room)
+        form["items"] = answers.within(form, "items", list(forms.values()), room)
         missing = {"items": len(forms) - len(form["items"]) + len(unread)}
         if sources:
             records = await memory.get_raw(list(drawn_from)[:ANSWER_ROWS])
-            form["sources"] = raw_answer(records, 0, budget - room)["raw"]
+            form["sources"] = answers.raw_answer(records, 0, budget - room)["raw"]
             missing["sources"] = len(drawn_from) - len(form["sources"])
-        return answer({**form, **left_out(missing)})
+        return answers.answer({**form, **answers.left_out(missing)})
 
     @offer("core", "list", "Browse")
     async def list_memories(
@@ -388,26 +362,26 @@ class Tools:
         filters: Filters,
         limit: Limit = 20,
         offset: Offset = 0,
-        counts: Annotated[Flag, Field(description="Instead of memories: the tags and kinds in use.")] = False,
-        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
+        counts: Annotated[inputs.Flag, Field(description="Instead of memories: the tags and kinds in use.")] = False,
+        max_tokens: Annotated[inputs.Integer | None, accepted("Budget of the answer. Default: 4000.")] = None,
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
         """Memories without a query, newest first, in pages; or, with `counts`, which tags and kinds exist."""
         check_rows(limit, offset)
-        budget = check_budget(SEARCH_TOKENS if max_tokens is None else max_tokens)
+        budget = check_budget(answers.SEARCH_TOKENS if max_tokens is None else max_tokens)
         total = await memory.count(filters)
         if counts:
             used = {"tags": await memory.tags(), "kinds": await memory.kinds()}
-            return answer(counts_answer({"total": total}, used, budget))
+            return answers.answer(answers.counts_answer({"total": total}, used, budget))
         forms: list[Sequence[Form]] = []
         for start in range(offset, offset + limit, _READ_ITEMS):
             size = min(_READ_ITEMS, offset + limit - start)
             items = await memory.list(filters, limit=size, offset=start)
-            forms += [listed_forms(item) for item in items]
+            forms += [answers.listed_forms(item) for item in items]
             if len(items) < size:
                 break
-        return answer(page_answer("items", forms, total, offset, budget))
+        return answers.answer(answers.page_answer("items", forms, total, offset, budget))
 
     @offer("core", "update", "Change a memory", destroys=True)
     async def update_memory(
@@ -418,8 +392,10 @@ class Tools:
         add_tags: list[str] | None = None,
         remove_tags: list[str] | None = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
-        undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
-        merge: Annotated[list[Id] | None, Field(description="Instead: ids of copies of it to merge into it.")] = None,
+        undo: Annotated[inputs.Flag, Field(description="Instead: bring back what was stored before.")] = False,
+        merge: Annotated[
+            list[inputs.Id] | None, Field(description="Instead: ids of copies of it to merge into it.")
+        ] = None,
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
@@ -428,9 +404,9 @@ class Tools:
         if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
             raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
         if merge:
-            return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
+            return answers.answer({"status": "success", "item": answers.stored_form(await memory.merge(id, merge))})
         if undo:
-            return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
+            return answers.answer({"status": "success", "item": answers.stored_form(await memory.undo(id, wait=True))})
         return _stored(await memory.update(id, replace(patch, source="agent"), wait=True))
 
     @offer("core", "forget", "Forget", destroys=True)
@@ -439,7 +415,7 @@ class Tools:
         with update_memory.
         """
         deleted = await memory.forget(list(dict.fromkeys(ids)))
-        return answer({"status": "success", "deleted": deleted})
+        return answers.answer({"status": "success", "deleted": deleted})
 
     @offer("core", "add_edges", "Relate two names")
     async def link(
@@ -456,12 +432,12 @@ class Tools:
         """
         edge = await memory.add_edge(source, relation, target, weight)
         form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
-        return answer({"status": "success", **form})
+        return answers.answer({"status": "success", **form})
 
     @offer("graph", "add_node", "Add a node")
     async def graph_add_node(self, result: Node) -> CallToolResult:
         """Add a node to the graph, or what is new about one that exists: aliases, properties, the memory about it."""
-        return answer({"status": "success", "node": node_form(result)})
+        return answers.answer({"status": "success", "node": answers.node_form(result)})
 
     @offer("graph", "add_edges", "Add an edge")
     async def graph_add_edge(
@@ -479,13 +455,15 @@ class Tools:
     @offer("graph", "neighbors", "Neighbours")
     async def graph_query_neighbors(self, result: Page[Neighbor]) -> CallToolResult:
         """Nodes around a node with relation, distance and weight, nearest first, in pages."""
-        forms = [neighbor_forms(neighbor) for neighbor in result]
-        return answer(page_answer("neighbors", forms, result.total, result.offset, SEARCH_TOKENS))
+        forms = [answers.neighbor_forms(neighbor) for neighbor in result]
+        return answers.answer(
+            answers.page_answer("neighbors", forms, result.total, result.offset, answers.SEARCH_TOKENS)
+        )
 
     @offer("graph", "path", "Path")
     async def graph_find_path(self, result: list[Edge]) -> CallToolResult:
         """A shortest path between two nodes."""
-        return answer({"status": "success", "found": bool(result), "edges": [encode(edge) for edge in result]})
+        return answers.answer({"status": "success", "found": bool(result), "edges": [encode(edge) for edge in result]})
 
     @offer("all", "search", "Search by meaning")
     async def semantic_search(
@@ -521,12 +499,12 @@ class Tools:
         query: Query,
         filters: Filters,
         options: Annotated[Options, "min_confidence", "cut", "explain"],
-        page: Annotated[Integer, Field(json_schema_extra={"minimum": 1})] = 1,
+        page: Annotated[inputs.Integer, Field(json_schema_extra={"minimum": 1})] = 1,
         page_size: Annotated[
-            Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
+            inputs.Integer, Field(description="100 results in all.", json_schema_extra={"minimum": 1, "maximum": TOP_K})
         ] = 10,
         alpha: Annotated[
-            Number | None,
+            inputs.Number | None,
             Field(
                 description="1 is vectors only (no hybrid search), 0 is tags only. Leave out.",
                 json_schema_extra={"minimum": 0, "maximum": 1},
@@ -557,50 +535,58 @@ class Tools:
         }
         shown = response.results[start : start + page_size]
         explain = options.get("explain", False)
-        return answer(search_answer(response, shown, budget, explain=explain, page=facts))
+        return answers.answer(answers.search_answer(response, shown, budget, explain=explain, page=facts))
 
     @offer("all", "add_raw", "Keep an original", repeats=True)
     async def store_raw_dialogue(self, result: RawRecord) -> CallToolResult:
         """Keep what was said, word by word. It is not searched; memories drawn from it point back to it."""
-        return answer({"status": "success", "raw": {"id": result.id}})
+        return answers.answer({"status": "success", "raw": {"id": result.id}})
 
     @offer("all", "list_raw", "Read originals")
     async def read_raw_dialogue(
         self,
-        ids: Annotated[list[RawId] | None, Field(description="These records, in full. Leave out to list.")] = None,
+        ids: Annotated[
+            list[inputs.RawId] | None, Field(description="These records, in full. Leave out to list.")
+        ] = None,
         session_id: Annotated[str | None, Field(description="Of this conversation.")] = None,
         speaker: Annotated[str | None, Field(description="Said by this speaker.")] = None,
         limit: Limit = 20,
         offset: Annotated[
-            Integer,
+            inputs.Integer,
             Field(description="Rows to skip; with ids, characters of each.", json_schema_extra={"minimum": 0}),
         ] = 0,
-        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
+        max_tokens: Annotated[inputs.Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
         *,
         memory: "AsyncMemory",
     ) -> CallToolResult:
         """Raw records by id in full, or a list of them, newest first, in pages."""
         check_rows(limit, offset)
-        budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
+        budget = check_budget(answers.READ_TOKENS if max_tokens is None else max_tokens)
         if ids is not None:
             if session_id is not None or speaker is not None or len(set(ids)) > ANSWER_ROWS:
                 raise InvalidQuery(f"{len(ids)} ids", f"At most {ANSWER_ROWS}, and no session_id or speaker with them")
             records = await memory.get_raw(list(dict.fromkeys(ids)))
-            return answer(raw_answer(records, offset, budget))
+            return answers.answer(answers.raw_answer(records, offset, budget))
         page = await memory.list_raw(session_id=session_id, speaker=speaker, limit=limit, offset=offset)
         share = budget // max(len(page), 1)
-        return answer(page_answer("raw", [raw_forms(record, 0, share) for record in page], page.total, offset, budget))
+        return answers.answer(
+            answers.page_answer(
+                "raw", [answers.raw_forms(record, 0, share) for record in page], page.total, offset, budget
+            )
+        )
 
     @offer("all", "forget_raw", "Forget originals", destroys=True)
     async def delete_raw_dialogue(self, result: int) -> CallToolResult:
         """Delete raw records for good. One that memories are drawn from is refused without `force`."""
-        return answer({"status": "success", "deleted": result})
+        return answers.answer({"status": "success", "deleted": result})
 
     @offer("all", "accept_proposals", "Review proposals", destroys=True)
     async def review_proposals(
         self,
-        accept: Annotated[list[RawId] | None, Field(description="Store these.")] = None,
-        drop: Annotated[list[RawId] | None, Field(description="These are not stored, and not proposed again.")] = None,
+        accept: Annotated[list[inputs.RawId] | None, Field(description="Store these.")] = None,
+        drop: Annotated[
+            list[inputs.RawId] | None, Field(description="These are not stored, and not proposed again.")
+        ] = None,
         text: Annotated[str | None, Field(description="What to store instead, of one that is accepted.")] = None,
         limit: Limit = 20,
         offset: Offset = 0,
@@ -614,14 +600,16 @@ class Tools:
         stored = await memory.accept_proposals(accept, text=text, source="agent", wait=True) if accept else []
         dropped = await memory.drop_proposals(drop) if drop else 0
         page = await memory.proposals(limit=limit, offset=offset)
-        waiting = page_answer("proposals", [[encode(each)] for each in page], page.total, offset, SEARCH_TOKENS)
-        return answer({**waiting, "stored": [stored_form(item) for item in stored], "dropped": dropped})
+        waiting = answers.page_answer(
+            "proposals", [[encode(each)] for each in page], page.total, offset, answers.SEARCH_TOKENS
+        )
+        return answers.answer({**waiting, "stored": [answers.stored_form(item) for item in stored], "dropped": dropped})
 
     @offer("all", "add", "Store an insight")
     async def compress_to_l2_insight(
         self,
         content: Annotated[str, Field(description="The insight, complete in itself.")],
-        source_ids: Annotated[list[RawId], Field(description="Ids of the raw records that it is drawn from.")],
+        source_ids: Annotated[list[inputs.RawId], Field(description="Ids of the raw records that it is drawn from.")],
         tags: Annotated[list[str] | None, Field(description="A few words to filter by.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         embedding: Embedding = None,
@@ -630,18 +618,18 @@ class Tools:
     ) -> CallToolResult:
         """Store an insight drawn from raw records. Unknown source_ids are refused."""
         fields = {"text": content, "tags": tags, "metadata": metadata, "source_ids": source_ids, "vector": embedding}
-        return _stored(await memory.add(read_item(fields, "agent"), wait=True))
+        return _stored(await memory.add(inputs.read_item(fields, "agent"), wait=True))
 
     @offer("all", "why", "Explain")
     async def explain_result(self, id: ItemId, query_text: Query, *, memory: "AsyncMemory") -> CallToolResult:
         """Why a memory is where it is in the answer to a query, or is not there."""
         why = await memory.why(id, query_text)
-        return answer(why_answer(why, query_text))
+        return answers.answer(answers.why_answer(why, query_text))
 
     @offer("all", "status", "Status")
     async def memory_status(self) -> CallToolResult:
         """What the store holds, by namespace, and what still waits for vectors."""
-        return answer({"status": "success", "store": status_form(await self._sessions.status())})
+        return answers.answer({"status": "success", "store": answers.status_form(await self._sessions.status())})
 
     # ------------------------------------------------------------ what several tools do
 
@@ -651,11 +639,11 @@ class Tools:
         budget = _budget(max_tokens)
         response = await self._searched(namespace, text, filters=filters, **options)
         explain = options.get("explain", False)
-        return answer(search_answer(response, response.results, budget, explain=explain, page={}))
+        return answers.answer(answers.search_answer(response, response.results, budget, explain=explain, page={}))
 
     async def _searched(self, namespace: str | None, text: str, **options: Any) -> SearchResponse:
         """Searches one or more namespaces, each of which the caller must be allowed to use."""
-        refuse_folders(options.get("rerank"))
+        inputs.refuse_folders(options.get("rerank"))
         names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
         memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
         options = {"cut": AUTO, **options, "namespaces": [memory.namespace for memory in memories]}
@@ -665,11 +653,11 @@ class Tools:
 
 
 def _budget(max_tokens: int | None) -> int:
-    return check_budget(SEARCH_TOKENS if max_tokens is None else max_tokens)
+    return check_budget(answers.SEARCH_TOKENS if max_tokens is None else max_tokens)
 
 
 def _stored(item: Item) -> CallToolResult:
-    return answer({"status": "success", "item": {**stored_form(item), **encode(item, ("similar",))}})
+    return answers.answer({"status": "success", "item": {**answers.stored_form(item), **encode(item, ("similar",))}})
 
 
 async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *, history: bool) -> list[Item]:
@@ -691,8 +679,10 @@ def _plain(operation: Operation) -> Callable[[Tools, Any], Awaitable[CallToolRes
         if isinstance(result, list):
             page = cast("Any", result)
             total, offset = getattr(page, "total", len(form)), getattr(page, "offset", 0)
-            return answer(page_answer(operation.name, [[row] for row in form], total, offset, SEARCH_TOKENS))
-        return answer({"status": "success", **(form if is_dataclass(kind) else {operation.name: form})})
+            return answers.answer(
+                answers.page_answer(operation.name, [[row] for row in form], total, offset, answers.SEARCH_TOKENS)
+            )
+        return answers.answer({"status": "success", **(form if is_dataclass(kind) else {operation.name: form})})
 
     return tool
 

@@ -20,20 +20,7 @@ from pymilvus.exceptions import MilvusException
 from fourfold.addresses import Url
 from fourfold.errors import InvalidSetting
 from fourfold.limits import TAGS
-from fourfold.storage.engines.protocol import (
-    PAGE_OBJECTS,
-    Applied,
-    Document,
-    Entry,
-    Required,
-    check_address,
-    hosts,
-    listed,
-    objects_among,
-    parts,
-    slices,
-    unavailable,
-)
+from fourfold.storage.engines import protocol
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -56,8 +43,8 @@ _FAILURES = (MilvusException, grpc.RpcError, OSError, ValueError)
 
 class MilvusEngine:
     def __init__(self, url: Url) -> None:
-        check_address(url, ())
-        host, port = hosts(url)[0]
+        protocol.check_address(url, ())
+        host, port = protocol.hosts(url)[0]
         if len(url.hosts) != 1 or not (host or url.path):
             raise InvalidSetting("milvus:// takes one address: that of the proxy", "Write milvus://HOST:PORT")
         self.shown = url.shown
@@ -76,7 +63,7 @@ class MilvusEngine:
             return call(client)
         except _FAILURES as error:
             if is_new or not _is_disconnected(error):
-                raise unavailable(self.shown, error, _ADVICE) from error
+                raise protocol.unavailable(self.shown, error, _ADVICE) from error
             with self._opening:
                 if self._client is client:  # other threads may still use it
                     self._client = None
@@ -90,7 +77,7 @@ class MilvusEngine:
             try:
                 self._client = MilvusClient(uri=self._uri, token=self._token, timeout=seconds, grpc_options=_OPTIONS)
             except _FAILURES as error:
-                raise unavailable(self.shown, error, _ADVICE) from error
+                raise protocol.unavailable(self.shown, error, _ADVICE) from error
             return self._client, True
 
     # ------------------------------------------------------------ writing
@@ -115,8 +102,8 @@ class MilvusEngine:
             self._ready.discard(name)
             self._called(lambda client, name=name: client.drop_collection(name), _WRITE_SECONDS)
 
-    def put(self, collection: str, documents: Sequence[Document], without: Collection[str] = ()) -> set[str]:
-        for part in parts(documents):
+    def put(self, collection: str, documents: Sequence[protocol.Document], without: Collection[str] = ()) -> set[str]:
+        for part in protocol.parts(documents):
             words = [{**_head(each), "words": _weights(each)} for each in part]
             spaced = [
                 {**_head(each, window), "vector": np.asarray(vector, np.float32)}
@@ -128,20 +115,20 @@ class MilvusEngine:
                     self._called(lambda client, name=name, rows=rows: client.upsert(name, rows), _WRITE_SECONDS)
         return set()
 
-    def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
+    def remove(self, collection: str, entries: Sequence[protocol.Entry], without: Collection[str] = ()) -> set[str]:
         for name in self._existing(collection) if entries else ():
-            for part in slices(self._keys(name, entries), PAGE_OBJECTS):
+            for part in protocol.slices(self._keys(name, entries), protocol.PAGE_OBJECTS):
                 self._called(lambda client, name=name, part=part: client.delete(name, ids=part), _WRITE_SECONDS)
         return set()
 
-    def _keys(self, name: str, entries: Sequence[Entry]) -> list[str]:
+    def _keys(self, name: str, entries: Sequence[protocol.Entry]) -> list[str]:
         """Of the objects of these entries that are there, with all windows."""
 
-        def read(items: Sequence[int]) -> list[tuple[Entry, str]]:
+        def read(items: Sequence[int]) -> list[tuple[protocol.Entry, str]]:
             rows = self._query(name, f"item in {list(items)}", ["id", "item", "version"], _WRITE_SECONDS)
-            return [(Entry(row["item"], row["version"]), row["id"]) for row in rows]
+            return [(protocol.Entry(row["item"], row["version"]), row["id"]) for row in rows]
 
-        return objects_among(entries, read)
+        return protocol.objects_among(entries, read)
 
     def _query(self, name: str, where: str, fields: Sequence[str], seconds: float) -> list[Any]:
         def read(client: Any) -> list[Any]:
@@ -149,7 +136,7 @@ class MilvusEngine:
                 name,
                 filter=where,
                 output_fields=list(fields),
-                limit=PAGE_OBJECTS,
+                limit=protocol.PAGE_OBJECTS,
                 timeout=seconds,
                 consistency_level=_STRONG,
             )
@@ -160,7 +147,7 @@ class MilvusEngine:
         names = (_words(collection), _vectors(collection))
         return [name for name in names if self._called(lambda client, name=name: client.has_collection(name), 10.0)]
 
-    def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
+    def apply(self, collection: str, applied: protocol.Applied, without: Collection[str] = ()) -> set[str]:
         """Adds an object before it removes the old one: an upsert would let readers see none in between."""
         name = _words(collection)
         row: dict[str, Any] = {"id": f"{_APPLIED}{applied.mark}", "item": 0, "version": applied.change}
@@ -173,25 +160,27 @@ class MilvusEngine:
 
     # ------------------------------------------------------------ reading
 
-    def applied(self, collection: str, seconds: float) -> Applied | None:
+    def applied(self, collection: str, seconds: float) -> protocol.Applied | None:
         rows = self._applied(collection, seconds)
-        return Applied(rows[0]["mark"], rows[0]["version"]) if rows else None
+        return protocol.Applied(rows[0]["mark"], rows[0]["version"]) if rows else None
 
     def _applied(self, collection: str, seconds: float) -> list[Any]:
         return self._query(_words(collection), "item == 0", ["id", "mark", "version"], seconds)
 
     def match(
-        self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
+        self, collection: str, weights: Mapping[int, float], limit: int, required: protocol.Required, seconds: float
     ) -> list[int]:
         terms = {min(term, _UNUSED_TERM): weight for term, weight in weights.items()}
         return self._search(_words(collection), "words", terms, "IP", limit, required, seconds)
 
-    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
+    def nearest(
+        self, collection: str, vector: Vector, limit: int, required: protocol.Required, seconds: float
+    ) -> list[int]:
         query = np.asarray(vector, np.float32).tolist()
         return self._search(_vectors(collection), "vector", query, "COSINE", limit, required, seconds)
 
     def _search(
-        self, name: str, field: str, asked: Any, metric: str, limit: int, required: Required, seconds: float
+        self, name: str, field: str, asked: Any, metric: str, limit: int, required: protocol.Required, seconds: float
     ) -> list[int]:
         def search(client: Any) -> Any:
             return client.search(
@@ -208,7 +197,7 @@ class MilvusEngine:
 
         return [hit["entity"]["item"] for hit in self._called(search, seconds)[0]]
 
-    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+    def held(self, collection: str, entries: Sequence[protocol.Entry]) -> int:
         keys, held = [_key(entry) for entry in entries], set[str]()
         for name in self._existing(collection) if keys else ():
 
@@ -218,15 +207,15 @@ class MilvusEngine:
             held.update(row["id"] for row in self._called(read, _WRITE_SECONDS))
         return len(held)
 
-    def entries(self, collection: str, low: int, high: int) -> list[Entry]:
+    def entries(self, collection: str, low: int, high: int) -> list[protocol.Entry]:
         return [each for name in self._existing(collection) for each in self._entries(name, low, high)]
 
-    def _entries(self, name: str, low: int, high: int) -> list[Entry]:
-        def read(low: int, high: int) -> list[Entry]:
+    def _entries(self, name: str, low: int, high: int) -> list[protocol.Entry]:
+        def read(low: int, high: int) -> list[protocol.Entry]:
             rows = self._query(name, f"item >= {low} and item < {high}", ["item", "version"], _WRITE_SECONDS)
-            return [Entry(row["item"], row["version"]) for row in rows]
+            return [protocol.Entry(row["item"], row["version"]) for row in rows]
 
-        return listed(read, low, high)
+        return protocol.listed(read, low, high)
 
     def close(self) -> None:
         if self._client is not None:
@@ -267,22 +256,22 @@ def _create(client: Any, name: str, dimension: int) -> None:
     client.create_collection(name, schema=schema, index_params=indexes, consistency_level=_STRONG)
 
 
-def _key(entry: Entry, part: int = 0) -> str:
+def _key(entry: protocol.Entry, part: int = 0) -> str:
     return f"{entry.item}-{entry.version}-{part}" if part else f"{entry.item}-{entry.version}"
 
 
-def _head(document: Document, part: int = 0) -> dict[str, Any]:
+def _head(document: protocol.Document, part: int = 0) -> dict[str, Any]:
     item, version = document.entry
     key = _key(document.entry, part)
     return {"id": key, "item": item, "version": version, "mark": "", "facts": list(document.facts)}
 
 
-def _weights(document: Document) -> dict[int, float]:
+def _weights(document: protocol.Document) -> dict[int, float]:
     """What each term adds to the BM25 of the document, before its idf."""
     counts: Counter[int] = Counter(np.minimum(document.hashes, _UNUSED_TERM).tolist())
     norm = bm25.K1 * (1 - bm25.B + bm25.B * document.length)
     return {term: tf * (bm25.K1 + 1) / (tf + norm) for term, tf in counts.items()} or {_UNUSED_TERM: 1e-6}
 
 
-def _filter(required: Required) -> str:
+def _filter(required: protocol.Required) -> str:
     return " and ".join(f"array_contains_any(facts, {list(group)})" for group in required)

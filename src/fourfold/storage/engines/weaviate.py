@@ -18,16 +18,7 @@ from uuid import UUID
 import grpc
 import httpx
 import numpy as np
-from weaviate.classes.config import (
-    Configure,
-    ConsistencyLevel,
-    DataType,
-    Property,
-    ReplicationDeletionStrategy,
-    StopwordsPreset,
-    Tokenization,
-    VectorDistances,
-)
+from weaviate.classes import config
 from weaviate.classes.data import DataObject
 from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.classes.query import Filter
@@ -37,24 +28,7 @@ from weaviate.exceptions import WeaviateBaseError
 
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
-from fourfold.storage.engines.protocol import (
-    ATTEMPT_SECONDS,
-    PAGE_OBJECTS,
-    Applied,
-    Document,
-    Entry,
-    Required,
-    check_address,
-    hosts,
-    is_port,
-    listed,
-    number,
-    objects_among,
-    parts,
-    slices,
-    unavailable,
-    within,
-)
+from fourfold.storage.engines import protocol
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -83,10 +57,10 @@ class Connection:
         try:
             for port in (self._http[1], self._grpc_port):
                 socket.create_connection((self._http[0], port), min(self._seconds, _CONNECT_SECONDS)).close()
-            return within(seconds or self._seconds, lambda: call(self._opened()))
+            return protocol.within(seconds or self._seconds, lambda: call(self._opened()))
         except (WeaviateBaseError, grpc.RpcError, httpx.HTTPError, OSError) as error:
             self.close()
-            raise unavailable(self.name, error, "Check that Weaviate runs") from error
+            raise protocol.unavailable(self.name, error, "Check that Weaviate runs") from error
 
     def _opened(self) -> WeaviateClient:
         with self._opening:
@@ -116,7 +90,7 @@ class Connection:
 
 
 _WRITE_SECONDS = 20.0
-_APPLIED = Entry(0, 1)
+_APPLIED = protocol.Entry(0, 1)
 """The object that says what was applied last; no store assigns the item 0."""
 _CONFIRM_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
@@ -130,71 +104,77 @@ _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
 class WeaviateNode:
     def __init__(self, http: tuple[str, int], grpc_port: int, url: Url) -> None:
-        self._search = Connection(http, grpc_port, url, ATTEMPT_SECONDS)
+        self._search = Connection(http, grpc_port, url, protocol.ATTEMPT_SECONDS)
         self.work = Connection(http, grpc_port, url, _WRITE_SECONDS)
         self.name = self._search.name
 
-    def applied(self, collection: str, seconds: float) -> Applied | None:
-        connection = self._search if seconds <= ATTEMPT_SECONDS else self.work
+    def applied(self, collection: str, seconds: float) -> protocol.Applied | None:
+        connection = self._search if seconds <= protocol.ATTEMPT_SECONDS else self.work
         mark = connection.call(
-            lambda client: _at(client, collection, ConsistencyLevel.ONE).query.fetch_object_by_id(_uuid(_APPLIED)),
+            lambda client: _at(client, collection, config.ConsistencyLevel.ONE).query.fetch_object_by_id(
+                _uuid(_APPLIED)
+            ),
             seconds,
         )
-        return None if mark is None else Applied(mark.properties["mark"], int(mark.properties["version"]))
+        return None if mark is None else protocol.Applied(mark.properties["mark"], int(mark.properties["version"]))
 
     def match(
-        self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
+        self, collection: str, weights: Mapping[int, float], limit: int, required: protocol.Required, seconds: float
     ) -> list[int]:
         terms = _spelled(np.array(list(weights), np.uint32))
 
         def search(client: Any) -> Any:
-            query = _at(client, collection, ConsistencyLevel.ONE).query
+            query = _at(client, collection, config.ConsistencyLevel.ONE).query
             return query.bm25(
                 terms, query_properties=["words"], limit=limit, filters=_filter(required), return_properties=[]
             )
 
         return _items(self._search.call(search))
 
-    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
+    def nearest(
+        self, collection: str, vector: Vector, limit: int, required: protocol.Required, seconds: float
+    ) -> list[int]:
         query_vector = np.asarray(vector, np.float32).tolist()
 
         def search(client: Any) -> Any:
-            query = _at(client, collection, ConsistencyLevel.ONE).query
+            query = _at(client, collection, config.ConsistencyLevel.ONE).query
             return query.near_vector(query_vector, limit=limit, filters=_filter(required), return_properties=[])
 
         return _items(self._search.call(search))
 
-    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+    def held(self, collection: str, entries: Sequence[protocol.Entry]) -> int:
         return self.count(collection, [_uuid(entry) for entry in entries])
 
     def count(self, collection: str, ids: Sequence[UUID]) -> int:
         """How many of some objects the node has."""
-        return sum(len(self._fetched(collection, _ids(part), len(part))) for part in slices(ids, _NAMED_OBJECTS))
+        return sum(
+            len(self._fetched(collection, _ids(part), len(part))) for part in protocol.slices(ids, _NAMED_OBJECTS)
+        )
 
-    def objects(self, collection: str, entries: Sequence[Entry]) -> set[UUID]:
+    def objects(self, collection: str, entries: Sequence[protocol.Entry]) -> set[UUID]:
         """The objects of these entries, with all windows."""
 
-        def read(items: Sequence[int]) -> list[tuple[Entry, UUID]]:
+        def read(items: Sequence[int]) -> list[tuple[protocol.Entry, UUID]]:
             where = Filter.by_property("item").contains_any(list(items))
-            return [(_entry(uuid), uuid) for uuid in self._fetched(collection, where, PAGE_OBJECTS)]
+            return [(_entry(uuid), uuid) for uuid in self._fetched(collection, where, protocol.PAGE_OBJECTS)]
 
-        return set(objects_among(entries, read))
+        return set(protocol.objects_among(entries, read))
 
     def _fetched(self, collection: str, where: Any, limit: int) -> list[UUID]:
         def read(client: Any) -> Any:
-            query = _at(client, collection, ConsistencyLevel.ONE).query
+            query = _at(client, collection, config.ConsistencyLevel.ONE).query
             return query.fetch_objects(filters=where, limit=limit, return_properties=[])
 
         return [each.uuid for each in self.work.call(read).objects]
 
-    def entries(self, collection: str, low: int, high: int) -> list[Entry]:
+    def entries(self, collection: str, low: int, high: int) -> list[protocol.Entry]:
         item = Filter.by_property("item")
 
-        def read(low: int, high: int) -> list[Entry]:
+        def read(low: int, high: int) -> list[protocol.Entry]:
             where = item.greater_or_equal(low) & item.less_than(high)
-            return [_entry(uuid) for uuid in self._fetched(collection, where, PAGE_OBJECTS)]
+            return [_entry(uuid) for uuid in self._fetched(collection, where, protocol.PAGE_OBJECTS)]
 
-        return listed(read, low, high)
+        return protocol.listed(read, low, high)
 
     def close(self) -> None:
         self._search.close()
@@ -203,9 +183,9 @@ class WeaviateNode:
 
 class WeaviateEngine:
     def __init__(self, url: Url) -> None:
-        check_address(url, ("grpc", "replicas", "shards", "tls"))
+        protocol.check_address(url, ("grpc", "replicas", "shards", "tls"))
         ports = url.parameters.get("grpc", "50051").split(",")
-        if len(ports) not in (1, len(url.hosts)) or not all(map(is_port, ports)):
+        if len(ports) not in (1, len(url.hosts)) or not all(map(protocol.is_port, ports)):
             raise InvalidSetting(
                 "the gRPC ports of weaviate:// do not fit its hosts", "Write one port, or one per host"
             )
@@ -213,11 +193,11 @@ class WeaviateEngine:
         self.shown = url.shown
         self.nodes = tuple(
             WeaviateNode((host, int(port)), int(grpc_port), url)
-            for (host, port), grpc_port in zip(hosts(url), ports, strict=True)
+            for (host, port), grpc_port in zip(protocol.hosts(url), ports, strict=True)
         )
         self._writers = list(self.nodes)
-        self._replicas = number(url, "replicas", min(_REPLICAS, len(url.hosts)))
-        self._shards = number(url, "shards", 1)
+        self._replicas = protocol.number(url, "replicas", min(_REPLICAS, len(url.hosts)))
+        self._shards = protocol.number(url, "shards", 1)
         if url.parameters.get("tls", "false") not in ("true", "false"):
             raise InvalidSetting("`tls` of weaviate:// is neither true nor false", "Write tls=true")
 
@@ -242,28 +222,32 @@ class WeaviateEngine:
         client.collections.create(
             collection,
             properties=[
-                Property(name="item", data_type=DataType.INT, index_filterable=True, index_range_filters=True),
-                Property(name="version", data_type=DataType.INT, index_filterable=False),
-                Property(name="mark", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
-                Property(name="facts", data_type=DataType.INT_ARRAY, index_filterable=True),
-                Property(
+                config.Property(
+                    name="item", data_type=config.DataType.INT, index_filterable=True, index_range_filters=True
+                ),
+                config.Property(name="version", data_type=config.DataType.INT, index_filterable=False),
+                config.Property(
+                    name="mark", data_type=config.DataType.TEXT, index_filterable=False, index_searchable=False
+                ),
+                config.Property(name="facts", data_type=config.DataType.INT_ARRAY, index_filterable=True),
+                config.Property(
                     name="words",
-                    data_type=DataType.TEXT,
-                    tokenization=Tokenization.WHITESPACE,
+                    data_type=config.DataType.TEXT,
+                    tokenization=config.Tokenization.WHITESPACE,
                     index_filterable=False,
                     index_searchable=True,
                 ),
             ],
-            vector_config=Configure.Vectors.self_provided(
-                vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
+            vector_config=config.Configure.Vectors.self_provided(
+                vector_index_config=config.Configure.VectorIndex.hnsw(distance_metric=config.VectorDistances.COSINE)
             ),
-            inverted_index_config=Configure.inverted_index(
-                bm25_b=bm25.B, bm25_k1=bm25.K1, stopwords_preset=StopwordsPreset.NONE
+            inverted_index_config=config.Configure.inverted_index(
+                bm25_b=bm25.B, bm25_k1=bm25.K1, stopwords_preset=config.StopwordsPreset.NONE
             ),
-            replication_config=Configure.replication(
-                factor=self._replicas, deletion_strategy=ReplicationDeletionStrategy.TIME_BASED_RESOLUTION
+            replication_config=config.Configure.replication(
+                factor=self._replicas, deletion_strategy=config.ReplicationDeletionStrategy.TIME_BASED_RESOLUTION
             ),
-            sharding_config=Configure.sharding(desired_count=self._shards),
+            sharding_config=config.Configure.sharding(desired_count=self._shards),
         )
 
     def exists(self, collection: str, dimension: int | None) -> bool:
@@ -275,9 +259,9 @@ class WeaviateEngine:
     def drop(self, collection: str) -> None:
         self._write(lambda client: client.collections.delete(collection))
 
-    def put(self, collection: str, documents: Sequence[Document], without: Collection[str] = ()) -> set[str]:
+    def put(self, collection: str, documents: Sequence[protocol.Document], without: Collection[str] = ()) -> set[str]:
         ids: list[UUID] = []
-        for part in parts(documents):
+        for part in protocol.parts(documents):
             objects = [each for document in part for each in _objects(document)]
             self._insert(collection, objects)
             ids += [each.uuid for each in objects]
@@ -290,13 +274,15 @@ class WeaviateEngine:
 
     def _insert(self, collection: str, objects: Sequence[Any]) -> None:
         def insert(client: Any) -> None:
-            done = _at(client, collection, ConsistencyLevel.QUORUM).data.insert_many(objects)
+            done = _at(client, collection, config.ConsistencyLevel.QUORUM).data.insert_many(objects)
             if done.has_errors:
-                raise unavailable(self.shown, Exception(next(iter(done.errors.values())).message), "Check its nodes")
+                raise protocol.unavailable(
+                    self.shown, Exception(next(iter(done.errors.values())).message), "Check its nodes"
+                )
 
         self._write(insert)
 
-    def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
+    def remove(self, collection: str, entries: Sequence[protocol.Entry], without: Collection[str] = ()) -> set[str]:
         uuids, silent = {_uuid(entry) for entry in entries}, set[str]()
         for node in self.nodes if entries else ():
             try:
@@ -304,19 +290,19 @@ class WeaviateEngine:
             except IndexUnavailable:
                 silent.add(node.name)
         ids = sorted(uuids)
-        for part in slices(ids, _NAMED_OBJECTS):
+        for part in protocol.slices(ids, _NAMED_OBJECTS):
             self._delete(collection, part)
         return silent | self._lacking({*without, *silent}, lambda node: node.count(collection, ids) == 0)
 
     def _delete(self, collection: str, ids: Sequence[UUID]) -> None:
         def delete(client: Any) -> None:
-            done = _at(client, collection, ConsistencyLevel.QUORUM).data.delete_many(where=_ids(ids))
+            done = _at(client, collection, config.ConsistencyLevel.QUORUM).data.delete_many(where=_ids(ids))
             if done.failed:
                 raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
 
         self._write(delete)
 
-    def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
+    def apply(self, collection: str, applied: protocol.Applied, without: Collection[str] = ()) -> set[str]:
         noted = {"item": 0, "version": applied.change, "mark": applied.mark}
         self._insert(collection, [DataObject(uuid=_uuid(_APPLIED), properties=noted)])
         return self._lacking(without, lambda node: node.applied(collection, _CONFIRM_SECONDS) == applied)
@@ -337,11 +323,11 @@ def _gets(node: WeaviateNode, has_it: Callable[[WeaviateNode], bool], until: flo
     return True
 
 
-def _at(client: Any, collection: str, level: ConsistencyLevel) -> Any:
+def _at(client: Any, collection: str, level: config.ConsistencyLevel) -> Any:
     return client.collections.use(collection).with_consistency_level(level)
 
 
-def _objects(document: Document) -> list[Any]:
+def _objects(document: protocol.Document) -> list[Any]:
     """The object of the first window has the words."""
     head = {"item": document.entry.item, "version": document.entry.version, "facts": list(document.facts)}
     vectors = [np.asarray(vector, np.float32).tolist() for vector in document.vectors] or [None]
@@ -352,7 +338,7 @@ def _objects(document: Document) -> list[Any]:
     ]
 
 
-def _uuid(entry: Entry, part: int = 0) -> UUID:
+def _uuid(entry: protocol.Entry, part: int = 0) -> UUID:
     return UUID(int=entry.item << 64 | part << _VERSION_BITS | entry.version)
 
 
@@ -360,8 +346,8 @@ def _ids(ids: Sequence[UUID]) -> Any:
     return Filter.by_id().contains_any(list(ids))
 
 
-def _entry(uuid: UUID) -> Entry:
-    return Entry(uuid.int >> 64, uuid.int & (1 << _VERSION_BITS) - 1)
+def _entry(uuid: UUID) -> protocol.Entry:
+    return protocol.Entry(uuid.int >> 64, uuid.int & (1 << _VERSION_BITS) - 1)
 
 
 def _items(answer: Any) -> list[int]:
@@ -374,6 +360,6 @@ def _spelled(hashes: Any) -> str:
     return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
 
 
-def _filter(required: Required) -> Any:
+def _filter(required: protocol.Required) -> Any:
     groups = [Filter.by_property("facts").contains_any(list(group)) for group in required]
     return Filter.all_of(groups) if groups else None

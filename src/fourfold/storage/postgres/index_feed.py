@@ -29,17 +29,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fourfold.errors import IndexUnavailable
-from fourfold.storage.engines.protocol import (
-    OTHER_NODES_REMEDY,
-    Applied,
-    Document,
-    Engine,
-    Entry,
-    Node,
-    item_facts,
-    named_otherwise,
-    names_same_nodes,
-)
+from fourfold.storage.engines import protocol
 from fourfold.storage.postgres import index_log, namespaces, vectors
 from fourfold.storage.postgres.connection import Connection, array
 from fourfold.storage.postgres.database import READ_ONLY, Database, Tuning
@@ -58,7 +48,7 @@ _CHECKED_ENTRIES = 200
 
 
 class Replicas:
-    def __init__(self, database: Database, engine: Engine) -> None:
+    def __init__(self, database: Database, engine: protocol.Engine) -> None:
         self._database = database
         self._engine = engine
         self._retry_at: dict[str, float] = {}
@@ -155,10 +145,10 @@ class Replicas:
         """Whether a node that is behind should be asked whether it is back."""
         return any(time.monotonic() >= self._retry_at.get(name, 0.0) for name in generation.behind)
 
-    def postpone(self, node: Node) -> None:
+    def postpone(self, node: protocol.Node) -> None:
         self._retry_at[node.name] = time.monotonic() + _RETRY_SECONDS
 
-    def returned(self, generation: Generation) -> Node | None:
+    def returned(self, generation: Generation) -> protocol.Node | None:
         """A node that is behind and answers."""
         for node in self._engine.nodes:
             if node.name in generation.behind and time.monotonic() >= self._retry_at.get(node.name, 0.0):
@@ -170,7 +160,7 @@ class Replicas:
                     return node
         return None
 
-    def start(self, ns: int, generation: Generation, node: Node) -> Cursor:
+    def start(self, ns: int, generation: Generation, node: protocol.Node) -> Cursor:
         """From where a node that is behind has to be fed: from the beginning, if it lacks what it held.
 
         It then keeps objects whose tombstones are gone from the log, until the index is repaired or rebuilt.
@@ -199,13 +189,13 @@ _RETIRED_SECONDS = 60.0
 
 class _Batch(NamedTuple):
     end: Cursor
-    documents: Sequence[Document]
-    old: Sequence[Entry]
+    documents: Sequence[protocol.Document]
+    old: Sequence[protocol.Entry]
     """Objects that the new ones replace, or whose items are gone."""
 
 
 class Feeder:
-    def __init__(self, database: Database, engine: Engine, tuning: Tuning) -> None:
+    def __init__(self, database: Database, engine: protocol.Engine, tuning: Tuning) -> None:
         self._database = database
         self.engine = engine
         self._tuning = tuning
@@ -330,7 +320,9 @@ class Feeder:
         generations = [each for each in present if self._names(each)]
         self._looked[ns.name] = time.monotonic()
         if present and not generations:
-            raise IndexUnavailable(named_otherwise(present[-1].engine, self.engine.shown), OTHER_NODES_REMEDY)
+            raise IndexUnavailable(
+                protocol.named_otherwise(present[-1].engine, self.engine.shown), protocol.OTHER_NODES_REMEDY
+            )
         wrong = [each for each in generations if not _fits(ns, each) or not self._is_ours(each)]
         if not wrong:
             return
@@ -353,7 +345,7 @@ class Feeder:
         self.engine.create(generation.collection, generation.dimension)
         generation = self._replicas.reached(generation)
         mark = self._database.read(lambda db: index_log.first_mark(db, generation.id))
-        lacking = self.engine.apply(generation.collection, Applied(mark, 0), generation.behind)
+        lacking = self.engine.apply(generation.collection, protocol.Applied(mark, 0), generation.behind)
         self._replicas.leave_behind(generation, lacking)
         after: int | None = 0
         while after is not None:
@@ -397,14 +389,14 @@ class Feeder:
             return False
         mark = self._begun(ns, generation, batch.end)
         self._sweep_at.setdefault(generation.id, time.monotonic() + _SWEEP_SECONDS)
-        if lacking := self._written(generation, batch, Applied(mark, batch.end.change), generation.behind):
+        if lacking := self._written(generation, batch, protocol.Applied(mark, batch.end.change), generation.behind):
             self._replicas.leave_behind(generation, lacking)  # the batch is repeated without them
             return True
         with self._database.write() as db:
             return True if index_log.advance(db, generation, batch.end) else None
 
     def _written(
-        self, generation: Generation, batch: _Batch, applied: Applied | None, without: Collection[str]
+        self, generation: Generation, batch: _Batch, applied: protocol.Applied | None, without: Collection[str]
     ) -> set[str]:
         """The nodes that do not have all of a batch."""
         engine, collection = self.engine, generation.collection
@@ -423,14 +415,14 @@ class Feeder:
             self._replicas.postpone(node)
         return True
 
-    def _repeat(self, ns: Namespace, generation: Generation, node: Node) -> None:
+    def _repeat(self, ns: Namespace, generation: Generation, node: protocol.Node) -> None:
         """Writes a batch that a node lacks; after the last one, the node answers searches again."""
         others = [name for name in generation.behind if name != node.name]
         cursor = self._database.read(lambda db: index_log.cursor(db, generation.id))
         batch = self._read_batch(ns, generation, self._replicas.start(ns.id, generation, node), cursor)
         if batch is None:
             mark = self._begun(ns, generation, cursor)
-            lacking = self.engine.apply(generation.collection, Applied(mark, cursor.change), others)
+            lacking = self.engine.apply(generation.collection, protocol.Applied(mark, cursor.change), others)
         else:
             lacking = self._written(generation, batch, None, others)
         if lacking:
@@ -455,7 +447,7 @@ class Feeder:
             logged = index_log.versions(db, {item for _, item in page}, after)
             last = {item: changes[-1] for item, changes in logged.items()}
             documents = read_documents(db, namespaces.find(db, ns.name), last, generation.fingerprint)
-        old = [Entry(item, version) for item, changes in logged.items() for version in changes[:-1]]
+        old = [protocol.Entry(item, version) for item, changes in logged.items() for version in changes[:-1]]
         return _Batch(Cursor(*page[-1]), documents, old)
 
     def _begun(self, ns: Namespace, generation: Generation, end: Cursor) -> str:
@@ -475,7 +467,7 @@ class Feeder:
 
     def _names(self, generation: Generation) -> bool:
         """Whether a generation is not that of another cluster."""
-        return names_same_nodes(generation.engine, self.engine.shown)
+        return protocol.names_same_nodes(generation.engine, self.engine.shown)
 
     @contextmanager
     def _snapshot(self) -> Generator[Connection]:
@@ -499,7 +491,7 @@ def _fits(ns: Namespace, generation: Generation) -> bool:
 
 def read_documents(
     db: Connection, ns: Namespace, versions: Mapping[int, int], fingerprint: str | None
-) -> list[Document]:
+) -> list[protocol.Document]:
     """The items that exist, each as the version that is given for it."""
     sql = (
         "SELECT id, hashes, (SELECT string_agg(vector_send(v), '' ORDER BY part) FROM vectors WHERE item = id), kind, "
@@ -507,13 +499,13 @@ def read_documents(
         "LEFT JOIN texts ON texts.item = id WHERE items.ns = ? AND id = ANY(?::bigint[]) ORDER BY id"
     )
     wanted = fingerprint is not None and fingerprint == ns.fingerprint
-    documents: list[Document] = []
+    documents: list[protocol.Document] = []
     for item, hashed, sent, kind, language, tags in db.rows(sql, ns.id, array(versions)):
         hashes = np.frombuffer(hashed or b"", np.uint32)
         length = (len(hashes) + bm25.BASE_LENGTH) / (ns.average_length + bm25.BASE_LENGTH)
         made = list(vectors.matrix(sent, ns.dimension or 0)) if wanted and sent is not None else []
-        facts = item_facts(kind, language, tags or ())
-        documents.append(Document(Entry(item, versions[item]), hashes, length, made, facts))
+        facts = protocol.item_facts(kind, language, tags or ())
+        documents.append(protocol.Document(protocol.Entry(item, versions[item]), hashes, length, made, facts))
     return documents
 
 
@@ -531,10 +523,10 @@ _TOLD = {
 class Drift(NamedTuple):
     node: str
     kind: Literal["missing", "stale", "resurrected", "unlogged"]
-    entry: Entry
+    entry: protocol.Entry
 
 
-def index_problems(database: Database, engine: Engine, grace_seconds: float) -> Iterator[str]:
+def index_problems(database: Database, engine: protocol.Engine, grace_seconds: float) -> Iterator[str]:
     """One line for each kind of difference, node and namespace."""
     for ns in database.read(namespaces.everyone):
         if not ns.logged:
@@ -545,15 +537,16 @@ def index_problems(database: Database, engine: Engine, grace_seconds: float) -> 
             yield f"namespace {ns.name}: the index cannot be compared ({error.message})"
             continue
         active = ns.generation
-        if active is not None and not names_same_nodes(active.engine, engine.shown):
-            yield f"namespace {ns.name}: {named_otherwise(active.engine, engine.shown)}. {OTHER_NODES_REMEDY}"
+        if active is not None and not protocol.names_same_nodes(active.engine, engine.shown):
+            what = protocol.named_otherwise(active.engine, engine.shown)
+            yield f"namespace {ns.name}: {what}. {protocol.OTHER_NODES_REMEDY}"
         for (node, kind), count in sorted(Counter((each.node, each.kind) for each in drifts).items()):
             some = [each.entry.item for each in drifts if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
             problem = _TOLD[kind].format(count)
             yield f"namespace {ns.name}: the index on {node} {problem} ({', '.join(map(str, some))})"
 
 
-def index_drift(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> list[Drift]:
+def index_drift(database: Database, engine: protocol.Engine, namespace: str, grace_seconds: float) -> list[Drift]:
     """Differences that remain after the grace time."""
     drifts = {
         each
@@ -583,7 +576,7 @@ def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
         low = ends[0]
 
 
-def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
+def _compared(database: Database, engine: protocol.Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
     """Compares a range of ids once; concurrent changes of the feeder can look like differences."""
     for node in engine.nodes:
         active = database.read(lambda db: namespaces.find(db, namespace)).generation
@@ -593,9 +586,9 @@ def _compared(database: Database, engine: Engine, namespace: str, low: int, high
         cursor, behind, versions, existing, vectors = database.read(lambda db: _listed(db, namespace, low, high))
         cursor = min(cursor, behind.get(node.name, cursor))
         for item in existing - versions.keys():
-            yield Drift(node.name, "unlogged", Entry(item, 0))
+            yield Drift(node.name, "unlogged", protocol.Entry(item, 0))
         for item, changes in versions.items():
-            last = Entry(item, changes[-1])
+            last = protocol.Entry(item, changes[-1])
             if (
                 item in existing
                 and Cursor(changes[-1], item) <= cursor
@@ -611,7 +604,7 @@ def _compared(database: Database, engine: Engine, namespace: str, low: int, high
                 yield Drift(node.name, "stale", entry)
 
 
-def _may_hold(entry: Entry, items: Sequence[int], cursor: Cursor) -> bool:
+def _may_hold(entry: protocol.Entry, items: Sequence[int], cursor: Cursor) -> bool:
     """The last version, and older ones while the last one was not fed."""
     if not items:
         return True  # reported as unlogged
@@ -639,7 +632,9 @@ def _has_vectors(ns: namespaces.Namespace) -> bool:
     return ns.generation is not None and ns.generation.fingerprint == ns.fingerprint
 
 
-def mend_index(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:
+def mend_index(
+    database: Database, engine: protocol.Engine, namespace: str, grace_seconds: float
+) -> tuple[list[str], set[int]]:
     """Removes surplus objects; returns what was done, and the items that have to be logged again."""
     drifts = index_drift(database, engine, namespace, grace_seconds)
     wrong = sorted({each.entry for each in drifts if each.kind in ("stale", "resurrected")})
@@ -649,7 +644,7 @@ def mend_index(database: Database, engine: Engine, namespace: str, grace_seconds
     if wrong and active is not None:
         engine.remove(active.collection, wrong, active.behind)
         done.append(f"namespace {namespace}: {len(wrong)} objects removed from the index")
-    if active is not None and not names_same_nodes(active.engine, engine.shown):
+    if active is not None and not protocol.names_same_nodes(active.engine, engine.shown):
         with database.write() as db:
             index_log.take_over(db, active, engine.shown, [node.name for node in engine.nodes])
         done.append(f"namespace {namespace}: the index belongs to {engine.shown} now")

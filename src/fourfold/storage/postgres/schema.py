@@ -11,19 +11,7 @@ from collections.abc import Callable
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.connection import Connection, facts
-from fourfold.storage.sql.schema import (
-    FACTS,
-    FILES,
-    IDS,
-    ITEMS,
-    RAW_SESSIONS,
-    RECEIPTS,
-    REQUESTS,
-    ROWS,
-    SYNCED,
-    VERSIONS,
-    Types,
-)
+from fourfold.storage.sql import schema as shared
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572
@@ -235,7 +223,7 @@ END $$;
 ALTER TABLE namespaces DROP COLUMN words, DROP COLUMN worded;
 """
 
-_TYPES = Types(
+_TYPES = shared.Types(
     int="integer",
     id="bigint",
     text="text",
@@ -250,20 +238,20 @@ _TYPES = Types(
     rowless="",
 )
 _STEPS: tuple[str | Callable[[Connection], None], ...] = (
-    _NAMESPACES + _TYPES.ddl(ITEMS) + _TABLES + _TYPES.ddl(FILES + ROWS) + _LINKS,
+    _NAMESPACES + _TYPES.ddl(shared.ITEMS) + _TABLES + _TYPES.ddl(shared.FILES + shared.ROWS) + _LINKS,
     _PARTS,
     _refresh_facts,
-    _BLOCKS + _TYPES.ddl(IDS),
+    _BLOCKS + _TYPES.ddl(shared.IDS),
     index_log.TABLES,
-    _TYPES.ddl(FACTS) + _HIDDEN,
+    _TYPES.ddl(shared.FACTS) + _HIDDEN,
     _WINDOWS,
-    _TYPES.ddl(VERSIONS) + "CREATE INDEX versions_by_ns ON versions (ns);",
+    _TYPES.ddl(shared.VERSIONS) + "CREATE INDEX versions_by_ns ON versions (ns);",
     index_log.NODES,
     _ONE_WORD_INDEX,
-    _TYPES.ddl(REQUESTS),
-    RAW_SESSIONS,
-    _TYPES.ddl(SYNCED),
-    _TYPES.ddl(RECEIPTS),
+    _TYPES.ddl(shared.REQUESTS),
+    shared.RAW_SESSIONS,
+    _TYPES.ddl(shared.SYNCED),
+    _TYPES.ddl(shared.RECEIPTS),
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
