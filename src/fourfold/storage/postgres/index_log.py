@@ -37,49 +37,6 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresSnapshot
 
 
-TABLES = """
-ALTER TABLE namespaces ADD COLUMN logged boolean NOT NULL DEFAULT false;  -- whether changes are logged for an index
-ALTER TABLE namespaces ADD COLUMN generation integer;  -- the one that answers searches
-CREATE TABLE index_log (                          -- the versions of items that a distributed index holds or lacks
-    ns integer NOT NULL,
-    change bigint NOT NULL,                       -- the `changes` of its namespace; 0: older than the log
-    item bigint NOT NULL,
-    at timestamptz NOT NULL DEFAULT now(),        -- for reports only
-    PRIMARY KEY (ns, change, item)
-);
-CREATE INDEX index_log_by_item ON index_log (item, change);
-CREATE TABLE index_generations (
-    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    ns integer NOT NULL REFERENCES namespaces,
-    engine text NOT NULL,
-    collection text NOT NULL,
-    state text NOT NULL,                          -- filling, building, active, retired
-    analyser text NOT NULL,
-    fingerprint text,
-    dimension integer,
-    change bigint NOT NULL DEFAULT 0,             -- the engine holds the log up to this row
-    item bigint NOT NULL DEFAULT 0,
-    retired_at timestamptz
-);
-CREATE TABLE index_marks (                        -- batches that were begun, by the mark that the engine notes
-    generation integer NOT NULL REFERENCES index_generations ON DELETE CASCADE,
-    mark text NOT NULL,
-    number bigint GENERATED ALWAYS AS IDENTITY,
-    change bigint NOT NULL,                       -- where the batch ends
-    item bigint NOT NULL,
-    PRIMARY KEY (generation, mark)
-);
-"""
-
-NODES = """
-CREATE TABLE index_nodes_behind (                 -- nodes that lack batches: they did not answer, or have lost writes
-    generation integer NOT NULL REFERENCES index_generations ON DELETE CASCADE,
-    node text NOT NULL,
-    change bigint NOT NULL,                       -- the node holds the log up to this row
-    item bigint NOT NULL,
-    PRIMARY KEY (generation, node)
-);
-"""
 _BEHIND = (
     "(SELECT json_object_agg(b.node, json_build_array(b.change, b.item)) FROM index_nodes_behind b "
     "WHERE b.generation = g.id)"
