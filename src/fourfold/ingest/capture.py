@@ -1,8 +1,8 @@
 """What a session may have left to remember: rules of one sentence each, in English and German, and the encoder.
 
-Only the user's own words count: no quotations, code, logs and pasted texts, no questions, no hypotheses, no irony, and
-nothing that was taken back later. The encoder compares what the rules propose with examples of what was worth keeping.
-notes/capture.md has the figures.
+The wordings of the rules are in `capture.txt`. Only the user's own words count: no quotations, code, logs and pasted
+texts, no questions, no hypotheses, no irony, and nothing that was taken back later. The encoder compares what the rules
+propose with examples of what was worth keeping. notes/capture.md has the figures.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
-from fourfold.ingest import capture_rules as rules
 from fourfold.ingest.transcripts import USER, Turn
 from fourfold.text.language import stop_words
 from fourfold.text.remember import TEXT_CHARACTERS, capitalised, own_words, requests
@@ -21,6 +21,46 @@ from fourfold.text.remember import TEXT_CHARACTERS, capitalised, own_words, requ
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Kind = Literal["request", "preference", "decision", "correction", "fact"]
+
+
+class Rule(NamedTuple):
+    kind: Kind
+    weight: float
+    """Log odds."""
+    pattern: re.Pattern[str]
+
+
+def _read_wordings() -> Iterator[tuple[str, list[str]]]:
+    """The headings of `capture.txt` with the lines below them."""
+    text = Path(__file__).with_name("capture.txt").read_text("utf-8")
+    _, *sections = re.sub("^#.*\n", "", text, flags=re.MULTILINE).split("== ")
+    parts: dict[str, str] = {}
+    for section in sections:
+        heading, *lines = filter(None, section.split("\n"))
+        if heading.startswith("part "):
+            parts[heading.removeprefix("part ")] = lines[0]
+        else:
+            yield heading, [re.sub("<([A-Z]+)>", lambda name: parts[name[1]], line) for line in lines]
+
+
+def _any(wordings: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{each})" for each in wordings), re.IGNORECASE)
+
+
+_WORDINGS: Final = [*_read_wordings()]
+RULES: Final = [
+    Rule(cast("Kind", kind), float(weight), _any(wordings))
+    for heading, wordings in _WORDINGS
+    for kind, is_rule, weight in [heading.partition(" ")]
+    if is_rule
+]
+_EXAMPLES: Final = {heading: wordings for heading, wordings in _WORDINGS if heading in ("KEPT", "LEFT")}
+"""Of what was worth keeping, and of what was not."""
+_SAYS: Final = {
+    heading: _any(wordings) for heading, wordings in _WORDINGS if heading.isupper() and heading not in _EXAMPLES
+}
 
 LEAST_CONFIDENCE: Final = 0.55
 """Candidates below it are not proposed."""
@@ -38,7 +78,7 @@ _CHOSEN_WEIGHT: Final = 2.8
 
 class Candidate(NamedTuple):
     text: str
-    kind: rules.Kind
+    kind: Kind
     weight: float
     """Log odds of the rules."""
     turn: int
@@ -64,7 +104,7 @@ def candidates_of(turns: Sequence[Turn]) -> SessionCandidates:
     mine = [(number, turn) for number, turn in enumerate(turns) if turn.speaker == USER][-_MOST_PROMPTS:]
     for place, (number, turn) in enumerate(mine):
         said = [*sentences(turn.text)]
-        if any(rules.RETRACTION.search(sentence) for sentence in said):
+        if any(_SAYS["RETRACTION"].search(sentence) for sentence in said):
             since = mine[max(place - _RETRACTED_TURNS, 0)][0]
             gone = [each for each in candidates if each.turn >= since and each.kind == "decision"]
             retracted += gone
@@ -122,23 +162,23 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _is_meant(sentence: str) -> bool:
-    wrong = (rules.QUESTION, rules.HYPOTHETICAL, rules.NOT_SERIOUS, rules.RETRACTION)
-    return not any(pattern.search(sentence) for pattern in wrong)
+    wrong = ("QUESTION", "HYPOTHETICAL", "NOT_SERIOUS", "RETRACTION")
+    return not any(_SAYS[name].search(sentence) for name in wrong)
 
 
 def _statements(sentence: str, turn: int, at: datetime | None) -> Iterator[Candidate]:
     """The sentence, if a rule applies to it and none excludes it."""
-    text = rules.OPENING.sub("", sentence).strip()
+    text = _SAYS["OPENING"].sub("", sentence).strip()
     if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS or not _is_meant(sentence):
         return
-    matching = [rule for rule in rules.RULES if rule.pattern.search(sentence) or rule.pattern.search(text)]
+    matching = [rule for rule in RULES if rule.pattern.search(sentence) or rule.pattern.search(text)]
     if not matching:
         return
     best = max(matching, key=lambda rule: rule.weight)
     weight = best.weight + 0.5 * sum(rule.kind != best.kind for rule in matching)
-    weight += 0.7 * bool(rules.REASON.search(text)) + 0.4 * bool(rules.GENERAL.search(text))
-    weight -= 1.0 * bool(rules.FLEETING.search(text)) + 1.2 * bool(rules.TASK.search(text))
-    weight -= 1.6 * bool(rules.DANGLING.search(text)) + 0.7 * (len(text.split()) > _LONG_WORDS)
+    weight += 0.7 * bool(_SAYS["REASON"].search(text)) + 0.4 * bool(_SAYS["GENERAL"].search(text))
+    weight -= 1.0 * bool(_SAYS["FLEETING"].search(text)) + 1.2 * bool(_SAYS["TASK"].search(text))
+    weight -= 1.6 * bool(_SAYS["DANGLING"].search(text)) + 0.7 * (len(text.split()) > _LONG_WORDS)
     yield Candidate(capitalised(text[:TEXT_CHARACTERS]), best.kind, weight, turn, at)
 
 
@@ -154,21 +194,21 @@ _NAME_CHARACTERS: Final = 4
 
 def _choices(asked: Turn, between: Sequence[Turn], answer: Turn, number: int) -> Iterator[Candidate]:
     """A short answer that takes one of what the question or the assistant named, together with the question."""
-    if len(asked.text) > _QUESTION_CHARACTERS or not rules.CHOICE.search(asked.text):
+    if len(asked.text) > _QUESTION_CHARACTERS or not _SAYS["CHOICE"].search(asked.text):
         return
     first, *others = [*sentences(answer.text)] or [""]
-    if not 1 <= len(first.split()) <= _ANSWER_WORDS or rules.THANKS.search(first) or not _is_meant(first):
+    if not 1 <= len(first.split()) <= _ANSWER_WORDS or _SAYS["THANKS"].search(first) or not _is_meant(first):
         return
-    if any(rules.RETRACTION.search(sentence) for sentence in others):
+    if any(_SAYS["RETRACTION"].search(sentence) for sentence in others):
         return
     offered = {name for turn in (asked, *between) for name in _names(turn.text)}
-    if offered.isdisjoint(_names(rules.CHOOSES.sub("", first))):
+    if offered.isdisjoint(_names(_SAYS["CHOOSES"].sub("", first))):
         return
-    if len(first.split()) > _FEWEST_WORDS and not rules.CHOOSES.search(first):
+    if len(first.split()) > _FEWEST_WORDS and not _SAYS["CHOOSES"].search(first):
         return
     question = " ".join(asked.text.split())
     if len(question) > _CONTEXT_CHARACTERS:
-        question = next((each for each in sentences(asked.text) if rules.CHOICE.search(each)), "")
+        question = next((each for each in sentences(asked.text) if _SAYS["CHOICE"].search(each)), "")
     if question:
         yield Candidate(f"{question} {capitalised(first)}", "decision", _CHOSEN_WEIGHT, number, answer.at)
 
@@ -202,8 +242,8 @@ def judged(candidates: Sequence[Candidate], embed: Embed | None) -> list[tuple[C
 
 def _margins(texts: Sequence[str], embed: Embed) -> list[float]:
     """How much nearer each text is to what was worth keeping than to what was not."""
-    vectors = embed([*texts, *rules.KEPT, *rules.LEFT])
-    kept, left = len(texts) + len(rules.KEPT), len(rules.LEFT)
+    vectors = embed([*texts, *_EXAMPLES["KEPT"], *_EXAMPLES["LEFT"]])
+    kept, left = len(texts) + len(_EXAMPLES["KEPT"]), len(_EXAMPLES["LEFT"])
     own = vectors[: len(texts)]
     near, far = _nearness(own, vectors[len(texts) : kept]), _nearness(own, vectors[-left:])
     return [float(margin) for margin in near - far]
