@@ -132,9 +132,7 @@ SHARE: Final = number("a number from 0 to 1", 0, 1)
 RATE: Final = number("a number, 0 or more", 0)
 SECONDS: Final = number("a number of seconds, at least 0.001", 0.001)
 
-
 # ---------------------------------------------------------------- settings under inherited names, each in one preset
-
 
 _PLAN_DEFAULTS: Final = plans.PlanSettings()
 _WIKI_WEIGHTS: Final = {"semantic": "retrieval_vector_weight", "keyword": "retrieval_bm25_weight"}
@@ -317,7 +315,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 }
 """All settings by full name, such as `query_routing.relational_weights.graph`."""
 
-
 # ---------------------------------------------------------------- loading
 
 _CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"
@@ -483,7 +480,6 @@ def _written(name: str, value: object, origin: str) -> Given:
 
 
 # ---------------------------------------------------------------- the file of tuned presets
-
 
 HEADER: Final = {"type": "fourfold-presets", "format": 1}
 _REMEDY: Final = "Correct or remove the file; `fourfold tune` writes it"

@@ -40,7 +40,6 @@ Operator = Literal["eq", "ne", "in", "not in", "lt", "lte", "gt", "gte", "exists
 
 OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "in", "not in", "lt", "lte", "gt", "gte", "exists")
 
-
 METADATA: Final = "metadata"
 
 

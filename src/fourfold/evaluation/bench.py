@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
-
 Progress = Callable[[int, int], None]
 
 _WARM_UP_QUESTIONS: Final = 3
@@ -257,7 +256,6 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 # ---------------------------------------------------------------- cached vectors
-
 
 FILE: Final = "vectors-3.db"
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"

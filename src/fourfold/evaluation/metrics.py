@@ -146,7 +146,6 @@ def interval(differences: Sequence[float]) -> tuple[float, float]:
 
 # ---------------------------------------------------------------- runs
 
-
 HEADER: Final[Mapping[str, Json]] = {"type": "fourfold-eval", "format": 1}
 _SHOWN: Final = 10
 """Results of a question that the file keeps."""
@@ -303,7 +302,6 @@ def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
 
 
 # ---------------------------------------------------------------- every variant
-
 
 _HALVES: Final = {"semantic": 0.5, "keyword": 0.5, "graph": 0.0}
 

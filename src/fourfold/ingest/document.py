@@ -65,7 +65,6 @@ def numbered(text: str) -> list[Line]:
 
 # ---------------------------------------------------------------- chunks
 
-
 CHUNK_TOKENS: Final = 220
 """Maximum size of a chunk: with its title it is one window of the built-in encoder, so that it has one vector."""
 _JOINED_TOKENS: Final = 90

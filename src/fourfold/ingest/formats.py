@@ -96,7 +96,6 @@ def _is_installed(module: str) -> bool:
 
 # ---------------------------------------------------------------- bytes as chunks
 
-
 FORMAT = "4"
 """Version of the conversion of files to items. After a change, the next run reads every file again."""
 

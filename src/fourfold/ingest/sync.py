@@ -339,7 +339,6 @@ def _let_the_clock_tick(mtime_ns: int) -> None:
 
 # ---------------------------------------------------------------- items
 
-
 _LANGUAGE_OF_CODE: Final = "en"
 """Identifiers and keywords are English; detection would find a dozen languages."""
 _README: Final = "readme"
@@ -468,7 +467,6 @@ def pause_after(walk_seconds: float, least: float = PAUSE_SECONDS) -> float:
 
 
 # ---------------------------------------------------------------- the report of a run
-
 
 _EXAMPLES = 5
 

@@ -168,7 +168,6 @@ STORE = "a store of Fourfold"
 RULES = "too many ignore rules"
 TWICE = "same path as another file after normalisation"
 
-
 _SHORT_PATH_CHARACTERS = NAME_BYTES // 4
 """Paths up to this length are short enough in any encoding."""
 _DATABASE = "fourfold.db"

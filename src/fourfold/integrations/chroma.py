@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from fourfold.model import Vector
 
-
 T = TypeVar("T")
 
 _PAGE_IDS = 5000
@@ -202,7 +201,6 @@ def chunks(response: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[str,
 
 # ---------------------------------------------------------------- the mirror
 
-
 _PAGE_CHUNKS: Final = 500
 SECONDS: Final = 5.0
 """Between two reads of all ids."""
@@ -355,7 +353,6 @@ def _storable(text: str) -> str:
 
 
 # ---------------------------------------------------------------- the retriever
-
 
 _SEEN = ["documents", "metadatas"]
 

@@ -28,7 +28,6 @@ from fourfold.yaml_lines import value as yaml_value
 if TYPE_CHECKING:
     from fourfold.memory import Memory
 
-
 # ---------------------------------------------------------------- reading
 
 _BLANKS: Final = " \t\r\n"
@@ -271,7 +270,6 @@ def _mem0_relations(name: str, text: JsonText, content: Content) -> None:
 
 # ---------------------------------------------------------------- mcp-memory-service
 
-
 _NO_TAG = "untagged"
 """The tag that the service gives to memories without one."""
 
@@ -461,7 +459,6 @@ _EXPORTED: Final[Mapping[str, Callable[[Placed, Content], None]]] = {
     "projects.json": _project,
     "memories.json": _memories,
 }
-
 
 # ---------------------------------------------------------------- basic-memory
 

@@ -42,7 +42,6 @@ TYPES: Mapping[str, Any] = {
 }
 """Types by the kind of an option; all others are strings."""
 
-
 _STRICT: Final[Mapping[Any, Any]] = {(int,): Integer, (float,): Number, (bool,): Flag, (int, str): Id}
 
 

@@ -37,7 +37,6 @@ from fourfold.serve.access import Grant, RequestRate, Tokens, granted, is_known,
 if TYPE_CHECKING:
     from fourfold.config import Settings
 
-
 # ---------------------------------------------------------------- one connection
 
 _STALL_BYTES = 64 * 1024

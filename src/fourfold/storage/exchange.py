@@ -265,7 +265,6 @@ def _time(row: Mapping[str, Any], name: str) -> datetime | None:
 
 # ---------------------------------------------------------------- copying a store
 
-
 _STEP = 1000
 """Records between two reports of progress."""
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
 
-
 Record = dict[str, Json]
 """A line of an export."""
 
@@ -277,7 +276,6 @@ def no_node(reference: str) -> NotFound:
 
 
 # ---------------------------------------------------------------- raw records
-
 
 SHOWN_ITEMS: Final = 5
 """Items that are named in the refusal."""

@@ -163,7 +163,6 @@ def _merged(parts: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> lis
 
 # ---------------------------------------------------------------- tokens, and the pieces under which one is indexed
 
-
 _JOINED = r"{w}++(?:[.@+{hyphens}]{w}++){{0,7}}+(?:(?:\+\+|\#)(?!{w}))?"
 _ASCII_TOKEN = re.compile(_JOINED.format(w=r"\w", hyphens="-"), re.ASCII)
 _TOKEN = re.compile(_JOINED.format(w=rf"[\w{MARKS}{INVISIBLE}]", hyphens="\u2010\u2011-"))
@@ -280,12 +279,10 @@ def _shape(character: str) -> str:
 _SHAPES = "".join(map(_shape, map(chr, range(128))))
 """Shapes of the ASCII characters, for str.translate."""
 
-
 # ---------------------------------------------------------------- source code
 #
 # A question in prose about source code shares few words with it, so vectors deserve more weight than the evidence of
 # the words says. How much of a store is code is told by words that code uses and prose hardly does.
-
 
 RETURN: Final = "return"
 """Occurs in most functions of most languages, and in few texts."""

@@ -229,7 +229,6 @@ def _known_modifiers(start: str, lexicon: Lexicon) -> Iterator[str]:
 # or wrong, or two neighbours exchanged) turns it into is looked up among the store's words, so no index is needed
 # besides that of the words themselves, and an error is found wherever it is, also in an ending that stemming removes.
 
-
 CORRECTED_WEIGHT = 0.8
 """Weight of a corrected spelling, compared with 1 for a word that occurs as it was typed."""
 

@@ -274,7 +274,6 @@ def _is_spelled_as_name(word: str) -> bool:
 
 # ---------------------------------------------------------------- links and headings of Markdown texts
 
-
 _WITHOUT_HEADINGS = ("code", "exchange")
 _HEADINGS = 64
 """Maximum number of headings of an item that become names; likewise for aliases."""

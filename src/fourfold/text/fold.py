@@ -1,10 +1,11 @@
-"""Normalisation: `fold` for comparison, `clean` for storage; and splitting into words."""
+"""Normalisation: `fold` for comparison, `clean` for storage; splitting into words; lists of words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from fourfold.errors import InvalidItem
 
@@ -30,7 +31,14 @@ _LETTERS = str.maketrans(
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _HIDDEN = re.compile(f"[{INVISIBLE}]")
 _LATIN_OR_GREEK_MARKS = re.compile("(?<=[A-Za-z\u00c0-\u03ff])[\u0300-\u036f]+")
+_LIST = re.compile(r"^([a-z_]+):([^:#]+)$", re.MULTILINE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@cache
+def word_lists(file: str = "words.txt") -> dict[str, str]:
+    """The lists of words in a file beside this one, by their names."""
+    return dict(_LIST.findall(Path(__file__).with_name(file).read_text("utf-8")))
 
 
 def fold(text: str) -> str:

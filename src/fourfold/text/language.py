@@ -5,7 +5,6 @@ A linear model over parts of words, evaluated in C, detects languages; `training
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
@@ -14,21 +13,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from zlib import crc32
 
-from fourfold.text.fold import expand_umlauts, fold, strip_marks
+from fourfold.text.fold import expand_umlauts, fold, strip_marks, word_lists
 
 if TYPE_CHECKING:
     from fourfold.native.texts import LanguageTable
 
-
-_ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee "
-    "el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is "
-    "it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms "
-    "mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk "
-    "sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi "
-    "yo za zh zu "
-)
-CODES = frozenset(_ISO_639_1.split())
+CODES = frozenset(word_lists()["language_codes"].split())
 """Valid languages of items."""
 
 _FILE = Path(__file__).with_name("languages.bin")
@@ -102,7 +92,6 @@ def _model() -> _Model:
 
 # ---------------------------------------------------------------- stemming by snowball
 
-
 _ALGORITHMS = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
     "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
@@ -153,57 +142,6 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 # ---------------------------------------------------------------- German verbs: läuft, lief and gelaufen for laufen
-
-_STRONG = """
-    backen backt buk gebacken, befehlen befiehlt befahl befohlen, beginnen beginnt begann begonnen, beissen beisst
-    biss gebissen, bergen birgt barg geborgen, bersten birst barst geborsten, bewegen bewegt bewog bewogen, biegen
-    biegt bog gebogen, bieten bietet bot geboten, binden bindet band gebunden, bitten bittet bat gebeten, blasen bläst
-    blies geblasen, bleiben bleibt blieb geblieben, braten brät briet gebraten, brechen bricht brach gebrochen,
-    brennen brennt brannte gebrannt, bringen bringt brachte gebracht, denken denkt dachte gedacht, dringen dringt
-    drang gedrungen, dürfen darf durfte gedurft, empfehlen empfiehlt empfahl empfohlen, erlöschen erlischt erlosch
-    erloschen, erschrecken erschrickt erschrak erschrocken, essen isst ass gegessen, fahren fährt fuhr gefahren,
-    fallen fällt fiel gefallen, fangen fängt fing gefangen, fechten ficht focht gefochten, finden findet fand
-    gefunden, flechten flicht flocht geflochten, fliegen fliegt flog geflogen, fliehen flieht floh geflohen, fliessen
-    fliesst floss geflossen, fressen frisst frass gefressen, frieren friert fror gefroren, gären gärt gor gegoren,
-    gebären gebiert gebar geboren, geben gibt gab gegeben, gedeihen gedeiht gedieh gediehen, gehen geht ging gegangen,
-    gelingen gelingt gelang gelungen, gelten gilt galt gegolten, genesen genest genas genesen, geniessen geniesst
-    genoss genossen, geschehen geschieht geschah geschehen, gewinnen gewinnt gewann gewonnen, giessen giesst goss
-    gegossen, gleichen gleicht glich geglichen, gleiten gleitet glitt geglitten, graben gräbt grub gegraben, greifen
-    greift griff gegriffen, halten hält hielt gehalten, hängen hängt hing gehangen, hauen haut hieb gehauen, heben
-    hebt hob gehoben, heissen heisst hiess geheissen, helfen hilft half geholfen, kennen kennt kannte gekannt, klingen
-    klingt klang geklungen, kneifen kneift kniff gekniffen, kommen kommt kam gekommen, kriechen kriecht kroch
-    gekrochen, laden lädt lud geladen, lassen lässt liess gelassen, laufen läuft lief gelaufen, leiden leidet litt
-    gelitten, leihen leiht lieh geliehen, lesen liest las gelesen, liegen liegt lag gelegen, lügen lügt log gelogen,
-    mahlen mahlt mahlte gemahlen, meiden meidet mied gemieden, melken melkt molk gemolken, messen misst mass gemessen,
-    misslingen misslingt misslang misslungen, mögen mag mochte gemocht, nehmen nimmt nahm genommen, nennen nennt
-    nannte genannt, pfeifen pfeift pfiff gepfiffen, preisen preist pries gepriesen, quellen quillt quoll gequollen,
-    raten rät riet geraten, reiben reibt rieb gerieben, reissen reisst riss gerissen, reiten reitet ritt geritten,
-    rennen rennt rannte gerannt, riechen riecht roch gerochen, ringen ringt rang gerungen, rinnen rinnt rann geronnen,
-    rufen ruft rief gerufen, salzen salzt salzte gesalzen, saufen säuft soff gesoffen, saugen saugt sog gesogen,
-    schaffen schafft schuf geschaffen, scheiden scheidet schied geschieden, scheinen scheint schien geschienen,
-    schelten schilt schalt gescholten, scheren schert schor geschoren, schieben schiebt schob geschoben, schiessen
-    schiesst schoss geschossen, schlafen schläft schlief geschlafen, schlagen schlägt schlug geschlagen, schleichen
-    schleicht schlich geschlichen, schleifen schleift schliff geschliffen, schliessen schliesst schloss geschlossen,
-    schlingen schlingt schlang geschlungen, schmeissen schmeisst schmiss geschmissen, schmelzen schmilzt schmolz
-    geschmolzen, schneiden schneidet schnitt geschnitten, schreiben schreibt schrieb geschrieben, schreien schreit
-    schrie geschrien, schreiten schreitet schritt geschritten, schweigen schweigt schwieg geschwiegen, schwellen
-    schwillt schwoll geschwollen, schwimmen schwimmt schwamm geschwommen, schwinden schwindet schwand geschwunden,
-    schwingen schwingt schwang geschwungen, schwören schwört schwor geschworen, sehen sieht sah gesehen, senden sendet
-    sandte gesandt, singen singt sang gesungen, sinken sinkt sank gesunken, sinnen sinnt sann gesonnen, sitzen sitzt
-    sass gesessen, spalten spaltet spaltete gespalten, sprechen spricht sprach gesprochen, springen springt sprang
-    gesprungen, stechen sticht stach gestochen, stecken steckt stak gesteckt, stehen steht stand gestanden, stehlen
-    stiehlt stahl gestohlen, steigen steigt stieg gestiegen, sterben stirbt starb gestorben, stinken stinkt stank
-    gestunken, stossen stösst stiess gestossen, streichen streicht strich gestrichen, streiten streitet stritt
-    gestritten, tragen trägt trug getragen, treffen trifft traf getroffen, treiben treibt trieb getrieben, treten
-    tritt trat getreten, trinken trinkt trank getrunken, trügen trügt trog getrogen, tun tut tat getan, verderben
-    verdirbt verdarb verdorben, vergessen vergisst vergass vergessen, verlieren verliert verlor verloren, verschwinden
-    verschwindet verschwand verschwunden, verzeihen verzeiht verzieh verziehen, wachsen wächst wuchs gewachsen, wägen
-    wägt wog gewogen, waschen wäscht wusch gewaschen, weichen weicht wich gewichen, weisen weist wies gewiesen, wenden
-    wendet wandte gewandt, werben wirbt warb geworben, werfen wirft warf geworfen, wiegen wiegt wog gewogen, winden
-    windet wand gewunden, wissen weiss wusste gewusst, wringen wringt wrang gewrungen, ziehen zieht zog gezogen,
-    zwingen zwingt zwang gezwungen
-"""
-"""Infinitive, third person singular, preterite and participle of each verb, without prefixes."""
 
 _HOMOGRAPHS = frozenset(
     (
@@ -273,7 +211,7 @@ def _families(word: str) -> Iterator[tuple[str, ...]]:
 def _strong_families() -> dict[str, tuple[str, ...]]:
     """Map each form of a strong verb to all its forms, with the participle also without ge, which prefixes replace."""
     families: dict[str, tuple[str, ...]] = {}
-    for line in fold(_STRONG).split(","):
+    for line in fold(word_lists()["strong_german_verbs"]).split(","):
         *forms, participle = line.split()
         family = (*forms, participle, participle.removeprefix("ge"))
         for form in (*family, family[0].removesuffix("en")):
@@ -301,21 +239,6 @@ def _weak_family(root: str) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- English verbs: ran and run, built and build
 
-_IRREGULAR = """
-    bear bore born, beat beaten, become became, begin began begun, bend bent, bind bound, bite bit bitten, blow blew
-    blown, break broke broken, bring brought, build built, buy bought, catch caught, choose chose chosen, come came,
-    cut cutting, deal dealt, dig dug, do did done, draw drew drawn, drink drank drunk, drive drove driven, eat ate
-    eaten, fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown, forget forgot forgotten,
-    freeze froze frozen, get got gotten, give gave given, go went gone, grow grew grown, hang hung, hear heard, hide
-    hid hidden, hold held, keep kept, know knew known, lay laid, lead led, leave left, lend lent, lie lay lain, lose
-    lost, make made, mean meant, meet met, oversee oversaw overseen, pay paid, read reading, ride rode ridden, ring
-    rang rung, rise rose risen, run ran, say said, see saw seen, sell sold, send sent, shoot shot, show showed shown,
-    sing sang sung, sit sat, sleep slept, speak spoke spoken, spend spent, stand stood, steal stole stolen, strike
-    struck, swim swam swum, take took taken, teach taught, tell told, think thought, throw threw thrown, understand
-    understood, wake woke woken, wear wore worn, win won, write wrote written
-"""
-"""Forms that Snowball does not unite."""
-
 
 @lru_cache(_CACHED_WORDS)
 def english_verb_forms(word: str) -> frozenset[str]:
@@ -327,7 +250,7 @@ def english_verb_forms(word: str) -> frozenset[str]:
 @cache
 def _irregular() -> dict[str, set[str]]:
     by_form: dict[str, set[str]] = {}
-    for line in _IRREGULAR.split(","):
+    for line in word_lists()["irregular_english_verbs"].split(","):
         forms = line.split()
         for form in forms:
             by_form.setdefault(form, set()).update(stem(each, "en") for each in forms)
@@ -336,7 +259,6 @@ def _irregular() -> dict[str, set[str]]:
 
 # ---------------------------------------------------------------- stop words
 
-_LIST = re.compile(r"^([a-z]{2}):([^:#]+)$", re.MULTILINE)
 _SAME = {"no": "nb", "nn": "nb"}
 """Languages that use the list of another one."""
 
@@ -344,9 +266,4 @@ _SAME = {"no": "nb", "nn": "nb"}
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the folded stop words of a language; empty for a language without a list."""
-    return frozenset(map(fold, _lists().get(_SAME.get(language, language), "").split()))
-
-
-@cache
-def _lists() -> dict[str, str]:
-    return dict(_LIST.findall(Path(__file__).with_name("stopwords.txt").read_text(encoding="utf-8")))
+    return frozenset(map(fold, word_lists("stopwords.txt").get(_SAME.get(language, language), "").split()))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from fourfold.text.fold import fold
+from fourfold.text.fold import fold, word_lists
 from fourfold.text.language import stop_words
 
 # ---------------------------------------------------------------- names of actions
@@ -30,49 +30,13 @@ def _words(listed: str) -> frozenset[str]:
     return frozenset(map(fold, listed.split()))
 
 
-_ACTIONS: Final = _words(
-    "abort activate allocate apply approve archive assign attach authenticate authorize backup bind bypass calculate "
-    "cancel checkout clone commit compare compile compress compute configure connect convert copy create "
-    "decrypt delete deploy detach detect disable disconnect download eject embed enable encrypt escape evaluate "
-    "export extend extract force generate implement import initialize insert install integrate iterate launch login "
-    "logoff logout merge migrate modify mount mute optimize overwrite parse paste publish pull push quit reboot "
-    "recover redirect refresh register reinstall reload remove rename repair replace reset resize resolve restart "
-    "restore resume revert rollback save schedule setup shutdown signin signup simulate solve sort startup submit "
-    "suspend sync terminate transfer transform translate trigger troubleshoot uninstall unlock unmount unsubscribe "
-    "update upgrade upload validate verify wipe activation authentication authorization cancellation compilation "
-    "configuration conversion deletion deployment detection dismissal enrollment eviction execution inference "
-    "installation integration migration payment registration removal replacement resignation restoration submission "
-    "synchronization termination upgrades updates "
-    "abbrechen abmelden aktivieren aktualisieren anmelden archivieren ausführen ausloggen ausschalten austauschen "
-    "auswerten beantragen bearbeiten beenden bezahlen drucken einloggen einrichten einschalten entfernen entpacken "
-    "entsperren ersetzen erstellen exportieren freigeben herunterfahren herunterladen hochladen importieren "
-    "installieren konfigurieren kopieren kündigen löschen neustarten öffnen reparieren schließen senden sichern "
-    "sortieren speichern sperren starten stornieren teilen testen trennen übertragen umbenennen umziehen "
-    "unterschreiben verbinden verlängern verlassen verschieben verschlüsseln verwenden wechseln wiederherstellen "
-    "zurücksetzen abmeldung aktivierung aktualisierung anmeldung authentifizierung bezahlung datensicherung "
-    "einrichtung entlassung freischaltung installation kündigung migration registrierung stornierung umstellung "
-    "wiederherstellung"
-)
+_ACTIONS: Final = _words(word_lists()["negation_actions"])
 """Verbs and names of actions. Words that ask for things (find, show, book, buchen) are not among them."""
-_ORDERS: Final = _words(
-    "access add block boot build check close count cut debug edit exit fix flash format join kill leave load lock log "
-    "loop move open patch pause print process read return rotate run scale send share sign split start stop swap "
-    "switch test turn use view wait wrap write"
-)
+_ORDERS: Final = _words(word_lists()["negation_orders"])
 """Verbs that are nouns or adjectives, too: only the first word of a query orders something."""
-_MANNERS: Final = _words(
-    "cause consent confirmation delay doubt downtime fail hassle help interruption interruptions loss notice "
-    "permission prompt prompting reason reboot rebooting restart restarting risk success supervision warning "
-    "ausfall ausfallzeit bedenken datenverlust einwilligung erlaubnis frist genehmigung grund hilfe neustart risiko "
-    "rückfrage unterbrechung verzögerung voranmeldung vorwarnung zustimmung zutun"
-)
+_MANNERS: Final = _words(word_lists()["negation_manners"])
 """An action is without them; a thing hardly ever is."""
-_NOUNS_IN_ING: Final = _words(
-    "advertising bedding boarding building camping catering ceiling charging climbing clothing coding cooking cooling "
-    "dining dressing drinking evening filling fishing flooring frosting gaming heating hiking icing king lighting "
-    "meeting morning parking pricing pudding ring seating shopping sibling skiing sleeping smoking spring steering "
-    "string stuffing swimming thing topping tracking training waiting washing wedding wing wiring"
-)
+_NOUNS_IN_ING: Final = _words(word_lists()["negation_nouns_in_ing"])
 _REQUESTS: Final = _words("anzeigen auflisten buchen bestellen finden kaufen mieten suchen zeigen offen geschlossen")
 """German words in -en at the end of a query that asks for things."""
 _WITHOUT_MANNER: Final = _words("without sans ohne")
@@ -123,7 +87,6 @@ _MOST_WORDS = 4
 _WORD = re.compile(r"[\w'’]+(?:-[\w'’]+)*|[^\w\s]")
 _QUOTED = re.compile('["“„»«][^"“”„«»\n]{2,200}["”“«»]|`[^`\n]{2,200}`')
 
-
 _WITHOUT: Final = _words("without sans except excluding minus ohne außer ausgenommen")
 """Negate the phrase after them."""
 _ENGLISH_WITHOUT: Final = _words("without except excluding minus with")
@@ -144,28 +107,14 @@ _PAIRS: Final = frozenset(
 _NOT: Final = _words("not never nicht nie niemals")
 _NO: Final = _words("no kein keine keinen keinem keiner keines")
 _CONTRACTED: Final = re.compile("n['’]t$")
-_VERBS: Final = _words(
-    "is are was were be been do does did has have had can could will would should may might must "
-    "ist sind war waren hat haben hatte hatten wird werden kann können konnte soll sollte muss müssen darf dürfen gibt"
-)
+_VERBS: Final = _words(word_lists()["negation_verbs"])
 _RELATIVE: Final = _words("that which who whose der die das den dem deren dessen welche welcher welches")
 _CHOICES: Final = _words("which welche welcher welches welchen")
 """Begin a question for things: which hotels are not in Berlin?"""
-_QUESTIONS: Final = _words(
-    "what why how when who whom whose where if was warum wie wann wer wem wen wo wieso weshalb wofür wodurch woher wenn"
-)
-_PREPOSITIONS: Final = _words(
-    "in at on from by near with for about of to via using containing inside around after before during since until "
-    "im am an aus auf bei beim mit vom von für über zu zum zur nahe neben unter nach vor während seit bis um"
-)
-_FILLERS: Final = _words(
-    "a an any the some this these such too very much my our your "
-    "ein eine einen einem einer eines der die das den dem des zu sehr viel viele mein unser"
-)
-_STATES: Final = _words(
-    "sync range scope use stock place order list dict set array path cache service effect time sale home all least "
-    "only betrieb haus kontrolle kraft dienst gefahr frage reichweite lage stande weiteres zweifel gewähr nur"
-)
+_QUESTIONS: Final = _words(word_lists()["negation_questions"])
+_PREPOSITIONS: Final = _words(word_lists()["negation_prepositions"])
+_FILLERS: Final = _words(word_lists()["negation_fillers"])
+_STATES: Final = _words(word_lists()["negation_states"])
 """After a negation they are a fixed expression: not in sync, last but not least, außer Betrieb."""
 _SYNTAX: Final = _words("clause block statement keyword operator")
 """Python and SQL have an `except`, too."""

@@ -43,7 +43,6 @@ _WORDS: Final = re.compile(r"(?:[A-Za-z]{1,14}|[0-9]{1,4}|\w{1,3})(?:[-_./](?:[A
 """Words with hyphens are a name, not a key: team-backup-2024."""
 _WORD_AND_DIGIT: Final = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9!#&+=?@^~])")
 
-
 _PARTICIPLE: Final = re.compile(r"[A-Za-z0-9]+-[a-z]+")
 
 
@@ -145,7 +144,6 @@ KINDS: Final = (
     _kind("password", "curl wget", r"(?:curl|wget)\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s:\"']{1,60}:(?P<secret>[^\s\"']{3,100})", _in_address),
     _kind("key or token", "key= token= secret= credential=", rf"(?=[ABCPRSTabcprst\u017f]){_NAME}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|api|refresh|bearer|session)[_-]?token|token|client[_-]?secret|secret|credentials?)){_IS}{_VALUE.replace('N', '16')}", _assigned_key),
 )  # fmt: skip
-
 
 _HINTS: Final = tuple(dict.fromkeys(hint for kind in KINDS for hint in kind.hints))
 _CASELESS: Final = {"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"}

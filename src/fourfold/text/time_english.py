@@ -73,7 +73,6 @@ _NOT_NAME: Final = r"(?!(?-i:[A-Z])\w+ +(?-i:[A-Z]))"
 """In Spring Boot is not a time."""
 _OF_YEAR: Final = rf"(?:,? +(?:of +)?{_YEAR})"
 
-
 WORDS: Final = Words(
     months=_MONTH_NUMBERS,
     weekdays={name: index for index, name in enumerate(_WEEKDAYS)},

@@ -15,7 +15,6 @@ from fourfold.model import Json
 
 # ---------------------------------------------------------------- Markdown
 
-
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _UNDERLINE: Final = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
@@ -280,7 +279,6 @@ def _is_tag(body: str) -> bool:
 
 
 # ---------------------------------------------------------------- notebooks
-
 
 _OUTPUT_CHARACTERS: Final = 2000
 """Maximum size of each output."""

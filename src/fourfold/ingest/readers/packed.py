@@ -21,7 +21,6 @@ from fourfold.limits import FILE_BYTES, PACKED_FILE_BYTES, cpu_seconds_for
 
 # ---------------------------------------------------------------- archives of XML
 
-
 StartElement = Callable[[str, Mapping[str, str]], None]
 
 
@@ -86,7 +85,6 @@ def _refuse(*_: object) -> None:
 
 
 # ---------------------------------------------------------------- DOCX
-
 
 _BODY: Final = "word/document.xml"
 _STYLES: Final = "word/styles.xml"
@@ -208,7 +206,6 @@ class _Body:
 
 # ---------------------------------------------------------------- EPUB
 
-
 _CONTAINER: Final = "META-INF/container.xml"
 
 
@@ -271,7 +268,6 @@ class _Package:
 
 
 # ---------------------------------------------------------------- PDF
-
 
 _TIME_SHARE: Final = 0.7
 """Share of the CPU time for a file in which pages are read; the rest is for splitting them into chunks."""

@@ -22,7 +22,6 @@ def read(text: str, name: str) -> Document:
 
 # ---------------------------------------------------------------- reStructuredText
 
-
 _RULE: Final = re.compile(r"""([!-/:-@\[-`{-~])\1{2,}[ \t]*$""")
 _TITLE_CHARACTERS: Final = 300
 
@@ -73,7 +72,6 @@ def _heading(lines: Sequence[Line], index: int) -> tuple[str, tuple[str, bool], 
 
 # ---------------------------------------------------------------- chats
 
-
 _CHECKED_LINES: Final = 20
 """Number of lines in which a chat must have a message."""
 
@@ -118,7 +116,6 @@ def _content(content: object) -> str:
 
 
 # ---------------------------------------------------------------- tables
-
 
 _DELIMITERS: Final = ",;\t|"
 _FIELD_CHARACTERS: Final = 1 << 20

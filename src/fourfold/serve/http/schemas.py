@@ -225,7 +225,6 @@ _DESCRIBED: Final[Mapping[tuple[type, str], str]] = {
     (TimeWindow, "empty"): "Nothing was found in it: results are the nearest outside.",
 }
 
-
 _BY_HAND: Final[dict[Any, Any]] = {Explanation: ExplanationAnswer, tuple[str, int]: CountAnswer}
 """Models of types that do not derive from a class."""
 

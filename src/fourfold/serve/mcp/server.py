@@ -97,7 +97,6 @@ def _small(form: Mapping[str, Any]) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- other names
 
-
 _ALIASES = (
     ("query", "query_text"),
     ("query_text", "query"),

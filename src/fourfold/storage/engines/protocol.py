@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from fourfold.model import Vector
 
-
 Required = Sequence[Sequence[int]]
 """Facts of which a candidate must have at least one of every group: a necessary condition of the search's filters."""
 
@@ -141,7 +140,6 @@ class Engine(Protocol):
 
 
 # ---------------------------------------------------------------- facts about items, for filters
-
 
 _FIELDS = ("kind", "language", "tags")
 
@@ -324,7 +322,6 @@ def listed(read: Callable[[int, int], list[Entry]], low: int, high: int) -> list
 
 
 # ---------------------------------------------------------------- choosing a node for a search
-
 
 C = TypeVar("C", bound="tuple[int, ...]")
 

@@ -34,7 +34,6 @@ from fourfold.text import bm25
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 2.0

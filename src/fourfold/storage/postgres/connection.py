@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-
 T = TypeVar("T")
 
 GRACE_SECONDS = 1.0
@@ -293,7 +292,6 @@ def _contained(path: Sequence[str], value: Json) -> list[Json]:
 
 # ---------------------------------------------------------------- statements
 
-
 Statement: TypeAlias = tuple[Any, ...]
 """SQL and its bindings."""
 Answer: TypeAlias = tuple[str, int, bytes]
@@ -332,7 +330,6 @@ def array(numbers: Iterable[int]) -> str:
 #
 # A server sends row by row, and a client that receives many small messages spends its time waiting. Proposed and
 # scored rows therefore come as one row: numbers, lengths, and one long content, which needs no loop here, either.
-
 
 _HEAD = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 

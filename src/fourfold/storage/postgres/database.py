@@ -27,7 +27,6 @@ from fourfold.storage.values import HOW_TO_CREATE, Deadline, Pace
 
 # ---------------------------------------------------------------- the address
 
-
 SCHEMES = ("postgresql", "postgres")
 _SCHEMA = "fourfold"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
@@ -111,7 +110,6 @@ class Tuning:
 
 
 # ---------------------------------------------------------------- connections
-
 
 T = TypeVar("T")
 
@@ -354,7 +352,6 @@ def _set(db: Connection, settings: Mapping[str, str]) -> None:
 
 
 # ---------------------------------------------------------------- leases
-
 
 _KEY = "hashtextextended(?, 4)"
 _IS_LOCKED = f"""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.database import Database
     from fourfold.storage.postgres.store import PostgresSnapshot
 
-
 _BEHIND = (
     "(SELECT json_object_agg(b.node, json_build_array(b.change, b.item)) FROM index_nodes_behind b "
     "WHERE b.generation = g.id)"
@@ -323,7 +322,6 @@ def _needed_from(db: Connection, ns: int) -> Cursor:
 
 
 # ---------------------------------------------------------------- searching
-
 
 MOST_CANDIDATES = 10_000
 """Maximum number of candidates that engines return for one query."""

@@ -23,7 +23,6 @@ from fourfold.storage.values import TagUse
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresSnapshot
 
-
 Items = list[int]
 """The items of a node; for a hub, one more than the limit."""
 _Row = tuple[int, int, float, int, int, Items]
@@ -54,7 +53,6 @@ def _edges(asked: str) -> str:
 
 # ---------------------------------------------------------------- from nodes
 
-
 _NODES = "unnest(?::bigint[])"
 _AROUND_NODES = [
     f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "  # noqa: S608  (constants and our own clauses)
@@ -73,7 +71,6 @@ def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
 
 
 # ---------------------------------------------------------------- from items
-
 
 _OF_ITEMS = "JOIN items ON items.id = item WHERE items.ns = ? AND item = ANY(?::bigint[])"
 _OWNED = (

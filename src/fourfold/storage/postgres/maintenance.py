@@ -26,7 +26,6 @@ from fourfold.text.analysis import ANALYSER_VERSION, analyse_item
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
 
-
 _PAGE_TEXTS = 1000
 
 _COUNTERS: tuple[Counted, ...] = (

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
 
-
 _LANGUAGES = (
     "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "
     "WHERE ns = namespaces.id AND items > 0 ORDER BY items DESC, language LIMIT 8) AS spoken)"
@@ -37,7 +36,6 @@ _SELECT = (
     "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), "
     f"{index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
 )
-
 
 _LOCK = 0x466F4E73
 """Ours among the advisory locks of a database, for namespaces that have no row yet."""

@@ -175,7 +175,6 @@ class PostgresPortable(SqlPortable[Connection]):
 
 # ---------------------------------------------------------------- the store
 
-
 _DEFAULT = Tuning()
 _RECEIPT_MILLISECONDS = 50
 """Receipts wait this long for rows that others write."""

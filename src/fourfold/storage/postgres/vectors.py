@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-
 _BUILDING = 0x466F757266
 """The advisory lock of a process that builds an index: two at once in one database would wait for each other."""
 _RETRY_SECONDS = 0.05

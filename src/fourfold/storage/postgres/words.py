@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.namespaces import Namespace
     from fourfold.storage.postgres.store import PostgresSnapshot
 
-
 # ---------------------------------------------------------------- analysed texts and statistics
-
 
 GERMAN = "de"
 
@@ -87,7 +85,6 @@ def write_texts(db: Connection, ns: Namespace, old: Sequence[TextRow], new: Sequ
 
 
 # ---------------------------------------------------------------- German words
-
 
 _LAST = "\U0010ffff"
 
@@ -180,7 +177,6 @@ def _bound(kind: str, text: str) -> str:
 
 
 # ---------------------------------------------------------------- searching
-
 
 MOST_ROWS = 12_000
 """Rows read for one query: if only common words are left, some of their rows are not seen."""

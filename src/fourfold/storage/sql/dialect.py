@@ -160,7 +160,6 @@ def sendable(texts: Iterable[str]) -> list[str]:
 
 # ---------------------------------------------------------------- values
 
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -44,9 +44,7 @@ class Gone(NamedTuple):
 
 NOTHING_GONE = Gone([], [])
 
-
 # ---------------------------------------------------------------- reading
-
 
 S = TypeVar("S", bound="SqlSnapshot[Any]")
 
@@ -166,7 +164,6 @@ _HEAVIEST_EDGES = (
     "JOIN names c ON c.node = a.id AND c.alias IS NULL JOIN names d ON d.node = b.id AND d.alias IS NULL "
     "WHERE source = ? OR target = ? ORDER BY weight DESC, c.folded, relation, d.folded LIMIT ?"
 )
-
 
 _HEAVIEST_OF_NODE = " UNION ALL ".join(
     f"SELECT * FROM (SELECT {near}, relation, {far}, weight, {forward} FROM edges WHERE {near} = ? "  # noqa: S608  (constants)

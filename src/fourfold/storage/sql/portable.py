@@ -30,7 +30,6 @@ from fourfold.text.entities import links, normal_name
 if TYPE_CHECKING:
     pass
 
-
 PIECE_RECORDS = 5000
 TABLES = {"raw": "raw", "item": "items", "node": "nodes"}
 """Kinds of records that have ids, with their tables."""

@@ -33,9 +33,7 @@ from fourfold.storage.values import FileRow, Hidden, PendingText, Vocabulary
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-
 # ---------------------------------------------------------------- filters
-
 
 SIGNS: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
@@ -113,7 +111,6 @@ def _tags(db: Db, ns: int, test: Test) -> Condition:
 
 
 # ---------------------------------------------------------------- items and the graph
-
 
 N = TypeVar("N", bound=Namespace)
 

@@ -29,9 +29,7 @@ from fourfold.text.fold import clean
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-
 # ---------------------------------------------------------------- values as records
-
 
 _PLAIN = ("key", "title", "text", "kind", "metadata", "language", "path", "chunk_index")
 """Fields of an item that its record holds as they are."""

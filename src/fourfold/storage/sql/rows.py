@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
     from fourfold.model import Vector
 
-
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "
     f"{', '.join(OPTIONAL)}"
@@ -291,7 +290,6 @@ def _ids(value: list[int] | str | None) -> list[int]:
 # Ids of items, raw records and nodes are unique in a store, and each namespace assigns its own. A namespace takes
 # its ids from its own block, so that they reveal nothing about other namespaces. The first namespace has
 # the block 0 and the ids 1, 2, 3, ...; an id is never reused.
-
 
 BLOCK = 1_000_000_000
 """Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
