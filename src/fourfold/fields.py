@@ -79,79 +79,42 @@ class Details:
 
     subject: Annotated[
         str | None,
-        Column(
-            help="What it is about, such as a person.",
-            metavar="S",
-            options=(
-                FilterOption(
-                    "subject",
-                    "--subject",
-                    "S",
-                    help="Only items about this subject.",
-                    requires="have this subject",
-                    advice="Is about this subject.",
-                ),
-            ),
-        ),
-    ] = None
+        Column(help="What it is about, such as a person.", metavar="S", options=(
+            FilterOption("subject", "--subject", "S", help="Only items about this subject.",
+                requires="have this subject", advice="Is about this subject."),
+        )),
+    ] = None  # fmt: skip
     attribute: Annotated[
         str | None, Column(help="Which fact about the subject it states, such as address.", metavar="A", advised=False)
     ] = None
     occurred_at: Annotated[
         datetime | None,
-        Column(
-            help="ISO date or time at which it happened.",
-            aliases=("occurred",),
-            options=(
-                FilterOption(
-                    "created_from",
-                    "--from",
-                    "D",
-                    help="Happened (else: created) at or after.",
-                    requires="have happened then or later; without `occurred_at`: be created then or later",
-                    advice="Happened (else: created) at this ISO date or time, or later.",
-                    op="gte",
-                ),
-                FilterOption(
-                    "created_to",
-                    "--to",
-                    "D",
-                    help="Happened (else: created) until; a date includes that day.",
-                    requires="have happened then or earlier; without `occurred_at`: be created then or earlier",
-                    advice="Happened (else: created) up to this ISO date (that day included) or time.",
-                    op="lte",
-                ),
-            ),
-            otherwise="created_at",
-        ),
-    ] = None
+        Column(help="ISO date or time at which it happened.", aliases=("occurred",), otherwise="created_at", options=(
+            FilterOption("created_from", "--from", "D", help="Happened (else: created) at or after.",
+                requires="have happened then or later; without `occurred_at`: be created then or later",
+                advice="Happened (else: created) at this ISO date or time, or later.", op="gte"),
+            FilterOption("created_to", "--to", "D", help="Happened (else: created) until; a date includes that day.",
+                requires="have happened then or earlier; without `occurred_at`: be created then or earlier",
+                advice="Happened (else: created) up to this ISO date (that day included) or time.", op="lte"),
+        )),
+    ] = None  # fmt: skip
     expires_at: Annotated[
         datetime | None,
-        Column(
-            help="ISO date or time after which it is not found any more.",
-            aliases=("expires",),
-            advised=False,
-            sparse=True,
-            listed=False,
-        ),
-    ] = None
+        Column(help="ISO date or time after which it is not found any more.", aliases=("expires",), advised=False,
+            sparse=True, listed=False),
+    ] = None  # fmt: skip
     source: Annotated[
         Source | None,
         Column(
             help="Interface it came through; None: `user`, or the least trusted source of its raw records.",
             given=False,
             options=(
-                FilterOption(
-                    "source",
-                    "--source",
-                    "S",
-                    help="Only items from user, agent, tool, file or import.",
+                FilterOption("source", "--source", "S", help="Only items from user, agent, tool, file or import.",
                     requires="come from this source: user, agent, tool, file or import",
-                    advice="Came from: user, agent, tool, file or import.",
-                ),
+                    advice="Came from: user, agent, tool, file or import."),
             ),
         ),
-    ] = None
+    ] = None  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,84 +151,33 @@ HISTORY: Final = {name: column for name, column in OPTIONAL.items() if name not 
 # ---------------------------------------------------------------- fields that every item has
 
 _ALWAYS: Final = (
-    Column(
-        "tags",
-        "tags",
-        ("tag",),
-        (
-            FilterOption(
-                "tags",
-                "--tag",
-                "T",
-                help="Only items with this tag; repeat for more.",
-                requires="carry all of them",
-                advice="Has all of these tags.",
-                listed=True,
-            ),
-            FilterOption(
-                "any_tag",
-                "--any-tag",
-                "",
-                help="One of the tags is enough.",
-                requires="(carry one of them)",
-                advice="One of the tags is enough.",
-                holds="flag",
-            ),
-        ),
-    ),
-    Column(
-        "kind",
-        "text",
-        options=(
-            FilterOption(
-                "kind",
-                "--kind",
-                "K",
-                help="Only items of this kind.",
-                requires="be of this kind",
-                advice="Has this kind.",
-                listed=True,
-            ),
-        ),
-    ),
-    Column(
-        "language",
-        "text",
-        ("lang",),
-        (
-            FilterOption(
-                "language",
-                "--lang",
-                "L",
-                help="Only items in this language, such as de.",
-                requires="be in this language",
-                advice="ISO 639-1, such as de.",
-            ),
-        ),
-    ),
-    Column(
-        "path",
-        "glob",
-        ("file_path",),
-        (
-            FilterOption(
-                "path",
-                "--path",
-                "GLOB",
-                help="Only items of these files.",
-                requires="match the glob: `*` within a folder, `**` across folders, `?` one character, `[abc]` one of "
-                "these; without a root it matches absolute paths from any folder on",
-                advice="File path, such as docs/**.",
-            ),
-        ),
-    ),
+    Column("tags", "tags", ("tag",), (
+        FilterOption("tags", "--tag", "T", help="Only items with this tag; repeat for more.",
+            requires="carry all of them", advice="Has all of these tags.", listed=True),
+        FilterOption("any_tag", "--any-tag", "", help="One of the tags is enough.", requires="(carry one of them)",
+            advice="One of the tags is enough.", holds="flag"),
+    )),
+    Column("kind", "text", options=(
+        FilterOption("kind", "--kind", "K", help="Only items of this kind.", requires="be of this kind",
+            advice="Has this kind.", listed=True),
+    )),
+    Column("language", "text", ("lang",), (
+        FilterOption("language", "--lang", "L", help="Only items in this language, such as de.",
+            requires="be in this language", advice="ISO 639-1, such as de."),
+    )),
+    Column("path", "glob", ("file_path",), (
+        FilterOption("path", "--path", "GLOB", help="Only items of these files.",
+            requires="match the glob: `*` within a folder, `**` across folders, `?` one character, `[abc]` one of "
+            "these; without a root it matches absolute paths from any folder on",
+            advice="File path, such as docs/**."),
+    )),
     Column("created_at", "time", ("created",)),
     Column("updated_at", "time", ("updated",)),
     Column("key", "text"),
     Column("title", "text"),
     Column("id", "number", advised=False),
     Column("chunk_index", "number", ("chunk",), advised=False),
-)
+)  # fmt: skip
 
 COLUMNS: Final[dict[str, Column]] = {
     column.name: column for column in (*_ALWAYS, *OPTIONAL.values()) if column.filtered
@@ -273,28 +185,15 @@ COLUMNS: Final[dict[str, Column]] = {
 """The fields that filters can test."""
 
 _CONDITIONS: Final = (
-    FilterOption(
-        "metadata",
-        "--meta",
-        "K=V",
-        help="Metadata: K=V, or !=, <, <=, >, >=.",
+    FilterOption("metadata", "--meta", "K=V", help="Metadata: K=V, or !=, <, <=, >, >=.",
         requires="pass every `MetadataTest(key, op, value)`; `op` is one of the [operators](#filter-grammar), nested "
         "keys are joined by dots",
-        advice='Such as {"floor": 4} or {"floor": {"gte": 2, "lt": 5}}.',
-        holds="metadata",
-    ),
-    FilterOption(
-        "where",
-        "--where",
-        "EXPR",
-        help="Such as 'line >= 10 and (kind != code or tag in (a, b))'.",
+        advice='Such as {"floor": 4} or {"floor": {"gte": 2, "lt": 5}}.', holds="metadata"),
+    FilterOption("where", "--where", "EXPR", help="Such as 'line >= 10 and (kind != code or tag in (a, b))'.",
         requires="satisfy a condition of the [grammar](#filter-grammar), as text or as a mapping",
         advice="Condition on {fields}: created_at >= 2026-01-31 and (path = docs/** or not tag in (a, b)) and floor "
-        "exists",
-        listed=True,
-        holds="condition",
-    ),
-)
+        "exists", listed=True, holds="condition"),
+)  # fmt: skip
 
 
 def filter_options() -> dict[str, FilterOption]:

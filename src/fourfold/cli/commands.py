@@ -56,9 +56,14 @@ class Place(NamedTuple):
     """Command lines that `--help` shows; a test runs each of them."""
 
 
+def _at(place: str, help: str, *examples: str) -> Place:
+    """`place`: module:name in this package."""
+    return Place(f"fourfold.cli.{place}", help, examples)
+
+
 def _command_for(name: str, place: str, *examples: str) -> Place:
     """The command that carries out an operation and is described like it."""
-    return Place(place, f"{OPERATIONS[name].help}.", examples)
+    return _at(place, f"{OPERATIONS[name].help}.", *examples)
 
 
 def _commands_of(group: str) -> dict[str, Place]:
@@ -71,154 +76,83 @@ def _commands_of(group: str) -> dict[str, Place]:
     }
 
 
-_FORGET: Final = Place(
-    "fourfold.cli.records:forget",
-    "Delete items by id, tag or path.",
-    ("fourfold forget 1", "fourfold forget --tag office --yes"),
+_FORGET: Final = _at(
+    "records:forget", "Delete items by id, tag or path.", "fourfold forget 1", "fourfold forget --tag office --yes"
 )
 SECTIONS: Final[Mapping[str, Mapping[str, Place]]] = {
     "Store": {
-        "add": Place(
-            "fourfold.cli.records:add",
-            "Store an item and print its id.",
-            (
-                'fourfold add "The spare key is with Mrs Okafor" --tag home',
-                'fourfold add "Stripe" --subject Checkout --attribute "payment provider"',
-            ),
-        ),
-        "get": _command_for("get", "fourfold.cli.records:get", "fourfold get 1 2"),
-        "list": _command_for("list", "fourfold.cli.records:list_items", "fourfold list --tag office --limit 10"),
-        "update": _command_for("update", "fourfold.cli.records:update", 'fourfold update 1 --title "Router" --tag it'),
-        "history": _command_for("history", "fourfold.cli.records:history", "fourfold history 2"),
-        "undo": _command_for("undo", "fourfold.cli.records:undo", "fourfold undo 2"),
-        "dedup": Place(
-            "fourfold.cli.records:dedup",
-            "List items that say nearly the same, or merge those you name.",
-            ("fourfold dedup", "fourfold dedup 1 3"),
-        ),
+        "add": _at("records:add", "Store an item and print its id.",
+            'fourfold add "The spare key is with Mrs Okafor" --tag home',
+            'fourfold add "Stripe" --subject Checkout --attribute "payment provider"'),
+        "get": _command_for("get", "records:get", "fourfold get 1 2"),
+        "list": _command_for("list", "records:list_items", "fourfold list --tag office --limit 10"),
+        "update": _command_for("update", "records:update", 'fourfold update 1 --title "Router" --tag it'),
+        "history": _command_for("history", "records:history", "fourfold history 2"),
+        "undo": _command_for("undo", "records:undo", "fourfold undo 2"),
+        "dedup": _at("records:dedup", "List items that say nearly the same, or merge those you name.", "fourfold dedup",
+            "fourfold dedup 1 3"),
         "forget": _FORGET,
         "delete": _FORGET._replace(help="Another name of `forget`.", examples=("fourfold delete 1",)),
-        "proposals": Place("fourfold.cli.records:proposals", "Decide what is kept of a session with an agent."),
-        "raw": Place("fourfold.cli.records:raw", "Keep and show the originals that items are drawn from."),
+        "proposals": _at("records:proposals", "Decide what is kept of a session with an agent."),
+        "raw": _at("records:raw", "Keep and show the originals that items are drawn from."),
         **_commands_of(""),
     },
     "Search": {
-        "search": _command_for(
-            "search",
-            "fourfold.cli.search:search",
-            'fourfold search "How do I get into the network?"',
-            "fourfold search router --limit 3 --tag office --explain",
-        ),
-        "retrieve": Place(
-            "fourfold.cli.search:retrieve",
-            "Rank chunks by vectors and BM25, also those of a Chroma.",
-            ('fourfold retrieve "router password" -k 3',),
-        ),
-        "why": _command_for("why", "fourfold.cli.search:why", 'fourfold why 1 "How do I get into the network?"'),
-        "demo": Place(
-            "fourfold.cli.demo:demo",
-            "Search the knowledge of a small team, in a temporary store.",
-            ("fourfold demo",),
-        ),
+        "search": _command_for("search", "search:search", 'fourfold search "How do I get into the network?"',
+            "fourfold search router --limit 3 --tag office --explain"),
+        "retrieve": _at("search:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma.",
+            'fourfold retrieve "router password" -k 3'),
+        "why": _command_for("why", "search:why", 'fourfold why 1 "How do I get into the network?"'),
+        "demo": _at("demo:demo", "Search the knowledge of a small team, in a temporary store.", "fourfold demo"),
     },
     "Graph": {
-        "graph": Place("fourfold.cli.records:graph", "Entities and the relations between them."),
+        "graph": _at("records:graph", "Entities and the relations between them."),
     },
     "Files": {
-        "index": Place(
-            "fourfold.cli.transfer:index",
-            "Store what the files of folders hold, and keep up with them.",
-            ("fourfold index notes", "fourfold index notes --exclude drafts/ --tag wiki --no-wait"),
-        ),
-        "import": Place(
-            "fourfold.cli.transfer:import_file",
-            "Store rows of JSONL, an export, or what another tool wrote.",
-            ("fourfold import rows.jsonl", "fourfold import --from mem0 mem0.json --dry-run"),
-        ),
-        "export": Place(
-            "fourfold.cli.transfer:export", "Write everything into one file.", ("fourfold export everything.jsonl",)
-        ),
-        "backup": Place(
-            "fourfold.cli.transfer:backup",
-            "Copy the store into one file, while it is in use.",
-            ("fourfold backup monday.db",),
-        ),
-        "restore": Place(
-            "fourfold.cli.transfer:restore", "A new store from a backup.", ("fourfold restore backup.db --store new",)
-        ),
-        "copy": Place(
-            "fourfold.cli.transfer:copy",
-            "Copy the store into another: a folder or a PostgreSQL address.",
-            ("fourfold copy elsewhere",),
-        ),
-        "move": Place(
-            "fourfold.cli.transfer:move",
-            "The same; with --delete-source the source is removed after it.",
-            ("fourfold move elsewhere --delete-source",),
-        ),
-        "sync": Place(
-            "fourfold.cli.transfer:sync",
-            "Make the namespaces that are set equal to those of another store.",
-            ("fourfold sync elsewhere",),
-        ),
+        "index": _at("transfer:index", "Store what the files of folders hold, and keep up with them.",
+            "fourfold index notes", "fourfold index notes --exclude drafts/ --tag wiki --no-wait"),
+        "import": _at("transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote.",
+            "fourfold import rows.jsonl", "fourfold import --from mem0 mem0.json --dry-run"),
+        "export": _at("transfer:export", "Write everything into one file.", "fourfold export everything.jsonl"),
+        "backup": _at("transfer:backup", "Copy the store into one file, while it is in use.",
+            "fourfold backup monday.db"),
+        "restore": _at("transfer:restore", "A new store from a backup.", "fourfold restore backup.db --store new"),
+        "copy": _at("transfer:copy", "Copy the store into another: a folder or a PostgreSQL address.",
+            "fourfold copy elsewhere"),
+        "move": _at("transfer:move", "The same; with --delete-source the source is removed after it.",
+            "fourfold move elsewhere --delete-source"),
+        "sync": _at("transfer:sync", "Make the namespaces that are set equal to those of another store.",
+            "fourfold sync elsewhere"),
     },
     "Upkeep": {
-        "status": _command_for("status", "fourfold.cli.upkeep:status", "fourfold status"),
-        "stats": _command_for("stats", "fourfold.cli.upkeep:stats", "fourfold stats"),
-        "embed": Place(
-            "fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them.", ("fourfold embed",)
-        ),
-        "reembed": Place(
-            "fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model.", ("fourfold reembed",)
-        ),
-        "check": Place(
-            "fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ.", ("fourfold check",)
-        ),
-        "repair": Place(
-            "fourfold.cli.upkeep:repair",
-            "Make the indexes agree with the rows again.",
-            ("fourfold repair", "fourfold repair --purge"),
-        ),
-        "scan-secrets": Place(
-            "fourfold.cli.upkeep:scan_secrets",
-            "List API keys, tokens and passwords that are stored.",
-            ("fourfold scan-secrets --mask",),
-        ),
-        "config": Place(
-            "fourfold.cli.upkeep:config", "Show every setting and where its value came from.", ("fourfold config",)
-        ),
-        "db": Place("fourfold.cli.upkeep:db", "A local PostgreSQL server, and distributed indexes."),
-        "completion": Place(
-            "fourfold.cli.main:completion", "Print the completion script of a shell.", ("fourfold completion bash",)
-        ),
+        "status": _command_for("status", "upkeep:status", "fourfold status"),
+        "stats": _command_for("stats", "upkeep:stats", "fourfold stats"),
+        "embed": _at("vectors:embed", "Make the vectors that are pending, and wait for them.", "fourfold embed"),
+        "reembed": _at("upkeep:reembed", "Rebuild all vectors with the configured model.", "fourfold reembed"),
+        "check": _at("upkeep:check", "Compare rows and indexes; exit code 4 if they differ.", "fourfold check"),
+        "repair": _at("upkeep:repair", "Make the indexes agree with the rows again.", "fourfold repair",
+            "fourfold repair --purge"),
+        "scan-secrets": _at("upkeep:scan_secrets", "List API keys, tokens and passwords that are stored.",
+            "fourfold scan-secrets --mask"),
+        "config": _at("upkeep:config", "Show every setting and where its value came from.", "fourfold config"),
+        "db": _at("upkeep:db", "A local PostgreSQL server, and distributed indexes."),
+        "completion": _at("main:completion", "Print the completion script of a shell.", "fourfold completion bash"),
     },
     "Servers": {
-        "serve": Place(
-            "fourfold.cli.serve:serve",
-            "Serve the HTTP API, MCP and a web page on one address.",
-            ("fourfold serve --port 8080 --open",),
-        ),
-        "mcp": Place("fourfold.cli.serve:mcp", "Serve the memory to an agent over MCP."),
-        "hook": Place(
-            "fourfold.cli.hook:hook",
-            "Answer an event of Claude Code or Codex with memories.",
-            ("fourfold hook session-start",),
-        ),
+        "serve": _at("serve:serve", "Serve the HTTP API, MCP and a web page on one address.",
+            "fourfold serve --port 8080 --open"),
+        "mcp": _at("serve:mcp", "Serve the memory to an agent over MCP."),
+        "hook": _at("hook:hook", "Answer an event of Claude Code or Codex with memories.",
+            "fourfold hook session-start"),
     },
     "Evaluation": {
-        "eval": Place(
-            "fourfold.cli.evaluation:evaluate",
-            "Measure the ranking on questions with known answers.",
-            ("fourfold eval questions",),
-        ),
-        "tune": Place(
-            "fourfold.cli.evaluation:tune",
-            "Try other weights on such questions, and tune auto.",
-            ("fourfold tune questions",),
-        ),
-        "presets": Place("fourfold.cli.evaluation:presets", "List or remove tuned presets.", ("fourfold presets",)),
+        "eval": _at("evaluation:evaluate", "Measure the ranking on questions with known answers.",
+            "fourfold eval questions"),
+        "tune": _at("evaluation:tune", "Try other weights on such questions, and tune auto.",
+            "fourfold tune questions"),
+        "presets": _at("evaluation:presets", "List or remove tuned presets.", "fourfold presets"),
     },
-}
+}  # fmt: skip
 """The commands, as `--help` groups them."""
 COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
 

@@ -36,38 +36,21 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final = (
-    Question(
-        "Can I travel by rail with my bicycle?",
-        "The note says train and cargo bike: vectors know what is meant.",
-        "bikes-on-trains",
-    ),
+    Question("Can I travel by rail with my bicycle?", "The note says train and cargo bike: vectors know what is meant.",
+        "bikes-on-trains"),
     Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too.", "bremsbelaege"),
-    Question(
-        "Wann werden Standortdaten gelöscht?",
-        "German is searched as German, beside English in one store.",
-        "loeschfristen",
-    ),
-    Question(
-        "When is my helmet replaced?",
-        "An English question, a German note: both languages share one vector space.",
-        "helmets",
-    ),
+    Question("Wann werden Standortdaten gelöscht?", "German is searched as German, beside English in one store.",
+        "loeschfristen"),
+    Question("When is my helmet replaced?",
+        "An English question, a German note: both languages share one vector space.", "helmets"),
     Question("Was tun bei verdächtigen E-Mails?", "And the other way round: an English note.", "phishing"),
-    Question(
-        "Which services use Rabenhorst?",
-        "Only the graph: what is connected, the closest first.",
-        "paketfuchs",
-        4,
-        "graph",
-    ),
+    Question("Which services use Rabenhorst?", "Only the graph: what is connected, the closest first.", "paketfuchs", 4,
+        "graph"),
     Question("kitchen recipe", "Words that are tags count as tags.", "thursday-dal"),
     Question("How do I get to the airport?", "No note says it, and no result is sure: see the column conf.", None),
-    Question(
-        "What led to the approval limit for Speiche?",
-        "All four, and the relation that the question asks for.",
-        "lemon-incident",
-    ),
-)
+    Question("What led to the approval limit for Speiche?", "All four, and the relation that the question asks for.",
+        "lemon-incident"),
+)  # fmt: skip
 NEXT: Final = """\
 The same notes in a browser:
   fourfold demo --serve

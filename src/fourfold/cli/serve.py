@@ -226,40 +226,19 @@ class Client:
 
 ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "opencode"]
 CLIENTS: Final[Mapping[ClientName, Client]] = {
-    "claude-code": Client(
-        "Claude Code",
-        ("$CLAUDE_CONFIG_DIR", ".claude.json"),
-        ".mcp.json",
-        transport="stdio",
-        command=("claude", "mcp", "add", "--scope", "{scope}"),
-    ),
+    "claude-code": Client("Claude Code", ("$CLAUDE_CONFIG_DIR", ".claude.json"), ".mcp.json", transport="stdio",
+        command=("claude", "mcp", "add", "--scope", "{scope}")),
     "claude-desktop": Client("Claude Desktop", ("applications", "Claude/claude_desktop_config.json")),
     "cursor": Client("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json", transport="stdio"),
-    "vscode": Client(
-        "VS Code",
-        ("applications", "Code/User/mcp.json"),
-        ".vscode/mcp.json",
-        key="servers",
-        transport="stdio",
-        merges=False,
-    ),
-    "codex": Client(
-        "Codex",
-        ("$CODEX_HOME", "config.toml", ".codex"),
-        ".codex/config.toml",
-        key="mcp_servers",
-        command=("codex", "mcp", "add"),
-    ),
+    "vscode": Client("VS Code", ("applications", "Code/User/mcp.json"), ".vscode/mcp.json", key="servers",
+        transport="stdio", merges=False),
+    "codex": Client("Codex", ("$CODEX_HOME", "config.toml", ".codex"), ".codex/config.toml", key="mcp_servers",
+        command=("codex", "mcp", "add")),
     "gemini": Client("Gemini CLI", ("home", ".gemini/settings.json"), ".gemini/settings.json"),
     "windsurf": Client("Windsurf", ("home", ".codeium/windsurf/mcp_config.json")),
-    "opencode": Client(
-        "OpenCode",
-        ("$XDG_CONFIG_HOME", "opencode/opencode.json", ".config"),
-        "opencode.json",
-        key="mcp",
-        transport="local",
-    ),
-}
+    "opencode": Client("OpenCode", ("$XDG_CONFIG_HOME", "opencode/opencode.json", ".config"), "opencode.json",
+        key="mcp", transport="local"),
+}  # fmt: skip
 
 
 def file_of(client: Client, scope: Scope, environ: Mapping[str, str]) -> Path:
