@@ -34,69 +34,20 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0rc1"
 
-_HOMES = {
-    "AsyncMemory": "aio",
-    "BaseEmbedder": "embed.base",
-    "Edge": "model",
-    "Embedder": "embed.base",
-    "Explanation": "retrieval",
-    "Filters": "model",
-    "FourfoldError": "errors",
-    "Hit": "hits",
-    "HybridSearch": "engine.pipeline",
-    "Item": "model",
-    "ItemPatch": "model",
-    "Memory": "memory",
-    "MetadataTest": "model",
-    "Neighbor": "model",
-    "NewItem": "model",
-    "Node": "model",
-    "Page": "model",
-    "Plan": "retrieval",
-    "Proposal": "model",
-    "Query": "retrieval",
-    "Ranking": "retrieval",
-    "RawRecord": "model",
-    "RemoteMemory": "client",
-    "Result": "retrieval",
-    "Retriever": "retrieval",
-    "SearchResponse": "retrieval",
-    "Settings": "config",
-    "Why": "engine.search",
-    "connect": "client",
-}
+_PUBLIC = {
+    "aio": "AsyncMemory", "client": "RemoteMemory connect", "config": "Settings", "embed.base": "BaseEmbedder Embedder",
+    "engine.pipeline": "HybridSearch", "engine.search": "Why", "errors": "FourfoldError", "hits": "Hit",
+    "memory": "Memory",
+    "model": "Edge Filters Item ItemPatch MetadataTest Neighbor NewItem Node Page Proposal RawRecord",
+    "retrieval": "Explanation Plan Query Ranking Result Retriever SearchResponse",
+}  # fmt: skip
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = [
-    "AsyncMemory",
-    "BaseEmbedder",
-    "Edge",
-    "Embedder",
-    "Explanation",
-    "Filters",
-    "FourfoldError",
-    "Hit",
-    "HybridSearch",
-    "Item",
-    "ItemPatch",
-    "Memory",
-    "MetadataTest",
-    "Neighbor",
-    "NewItem",
-    "Node",
-    "Page",
-    "Plan",
-    "Proposal",
-    "Query",
-    "Ranking",
-    "RawRecord",
-    "RemoteMemory",
-    "Result",
-    "Retriever",
-    "SearchResponse",
-    "Settings",
-    "Why",
-    "connect",
-]
+    "AsyncMemory", "BaseEmbedder", "Edge", "Embedder", "Explanation", "Filters", "FourfoldError", "Hit", "HybridSearch",
+    "Item", "ItemPatch", "Memory", "MetadataTest", "Neighbor", "NewItem", "Node", "Page", "Plan", "Proposal", "Query",
+    "Ranking", "RawRecord", "RemoteMemory", "Result", "Retriever", "SearchResponse", "Settings", "Why", "connect",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

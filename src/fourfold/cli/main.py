@@ -30,21 +30,14 @@ def _before(**values: Any) -> None:
     click.get_current_context().obj = Globals(**values)
 
 
+_VERSION: Final = click.Option(
+    ("--version",), is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 app: Final = Group(
     "fourfold",
     SECTIONS,
     help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
-    params=[
-        *global_options(),
-        click.Option(
-            ("--version",),
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Print the version.",
-        ),
-    ],
+    params=[*global_options(), _VERSION],
     callback=_before,
 )
 

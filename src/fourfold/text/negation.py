@@ -93,15 +93,8 @@ _ENGLISH_WITHOUT: Final = _words("without except excluding minus with")
 _PAIRS: Final = frozenset(
     tuple(map(fold, pair.split()))
     for pair in (
-        "other than",
-        "apart from",
-        "aside from",
-        "abgesehen von",
-        "except for",
-        "with no",
-        "mit keinem",
-        "mit keinen",
-        "mit keiner",
+        *("other than", "apart from", "aside from", "except for", "with no"),
+        *("abgesehen von", "mit keinem", "mit keinen", "mit keiner"),
     )
 )
 _NOT: Final = _words("not never nicht nie niemals")

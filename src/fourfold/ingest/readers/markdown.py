@@ -219,23 +219,8 @@ _DEFINITION: Final = re.compile(r"\s*\[[^\]]*\]:\s")
 _INDENTED: Final = re.compile(r"(?: {4}|\t)\s*(?![-*+>] |\d+[.)] )")
 """Indented code, but not nested list items."""
 _UNSPACED_HEADING: Final = re.compile(r"#{2,6}\w|#[A-Z]")
-_DIRECTIVES: Final = frozenset(
-    (
-        "define",
-        "elif",
-        "else",
-        "endif",
-        "error",
-        "if",
-        "ifdef",
-        "ifndef",
-        "import",
-        "include",
-        "line",
-        "pragma",
-        "undef",
-    )
-)
+_DIRECTIVE_NAMES: Final = "define elif else endif error if ifdef ifndef import include line pragma undef"
+_DIRECTIVES: Final = frozenset(_DIRECTIVE_NAMES.split())
 
 
 class _Hashtags:

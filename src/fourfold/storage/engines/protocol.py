@@ -187,17 +187,12 @@ _DEFAULT_PORTS = {"weaviate": "8080", "milvus": "19530"}
 _HIGHEST_PORT = 65_535
 _MOST = 1_000
 _REMEDIES = (
-    (
-        r"\b401\b|\b403\b|unauthen|not authori|unauthori|forbidden|permission|api.?key|anonymous access|auth check",
-        "Check user and password in `index`; an API key of Weaviate is the password: weaviate://key:SECRET@HOST",
-    ),
-    (
-        r"read.?only",
-        "Free disk space on the nodes, then restart those that are read-only",
-    ),
+    (r"\b401\b|\b403\b|unauthen|not authori|unauthori|forbidden|permission|api.?key|anonymous access|auth check",
+        "Check user and password in `index`; an API key of Weaviate is the password: weaviate://key:SECRET@HOST"),
+    (r"read.?only", "Free disk space on the nodes, then restart those that are read-only"),
     (r"name or service not known|name resolution|nodename|no address", "Check the names of the hosts in `index`"),
     (r"not enough replicas|replication factor", "Name at least as many hosts as `replicas` says, or lower it"),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- addresses
