@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from fourfold.errors import InvalidQuery
 from fourfold.limits import NAME_BYTES
-from fourfold.text.globs import matcher, regex
+from fourfold.text.globs import regex
 
 RULE_FILES: Final = (".gitignore", ".fourfoldignore")
 """Files with rules, weakest first; rules of a deeper folder override those of folders above it."""
@@ -36,7 +36,7 @@ class Rules:
     def __init__(self, lines: Iterable[str]) -> None:
         """Parse the rules; raise TooManyRules if matching would be too slow."""
         runs = _runs(rule for rule in map(parsed, lines) if rule is not None)
-        self.cost = len(runs) + sum(_cost(rule.glob) for run in runs for rule in run)
+        self.cost = len(runs) + sum(not _is_plain(rule.glob) for run in runs for rule in run)
         if self.cost > _MOST_COST:
             raise TooManyRules
         self._of_files = _checks([rule for rule in run if not rule.folders_only] for run in runs)
@@ -139,15 +139,7 @@ def _checks(runs: Iterable[Sequence[Rule]]) -> list[tuple[Matches, bool]]:
 
 
 _MOST_COST: Final = 1000
-_SLOW_COST: Final = 10
 _SOME_WILDCARD: Final = re.compile(r"[*?\[]")
-
-
-def _cost(glob: str) -> int:
-    """Cost of matching a path against a glob; 0 for a plain name, which is looked up in a set."""
-    if _is_plain(glob):
-        return 0
-    return 1 if regex(glob) is not None else _SLOW_COST + len(glob) // 20
 
 
 def _is_plain(glob: str) -> bool:
@@ -155,14 +147,11 @@ def _is_plain(glob: str) -> bool:
 
 
 def _any(globs: Sequence[str]) -> Matches:
-    """Match any of the globs: plain names by look-up, nearly all others by one joined regular expression."""
+    """Match any of the globs: plain names by look-up, all others by one joined regular expression."""
     plain = {glob for glob in globs if _is_plain(glob)}
-    wild = [glob for glob in globs if glob not in plain]
-    tests: list[Matches] = [matcher(glob) for glob in wild if regex(glob) is None]
-    if sources := [source for glob in wild if (source := regex(glob)) is not None]:
-        tests.insert(0, re.compile("|".join(sources), re.DOTALL).fullmatch)
-    if plain:
-        tests.insert(0, _lookup(plain))
+    tests: list[Matches] = [_lookup(plain)] if plain else []
+    if wild := [regex(glob) for glob in globs if glob not in plain]:
+        tests.append(re.compile("|".join(wild), re.DOTALL).fullmatch)
     return tests[0] if len(tests) == 1 else lambda path: any(test(path) for test in tests)
 
 
