@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeGuard, cast
@@ -536,17 +535,12 @@ def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
 def write_presets(file: Path, presets: Mapping[str, TunedPreset]) -> None:
     """Writes the file atomically."""
     entries = {name: _form(preset) for name, preset in sorted(presets.items())}
-    aside = file.with_name(file.name + ".part")
     try:
         owner_only.make_folder(file.parent)
-        with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
+        with owner_only.replacing(file) as stream:
             stream.write(json.dumps({**HEADER, "presets": entries}, indent=1) + "\n")
-        aside.replace(file)
     except OSError as error:
         raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another presets_file") from error
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
 
 
 def _form(preset: TunedPreset) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
@@ -43,6 +44,21 @@ def shown_name(file: str) -> str:
 def open_file(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Open like the built-in `open`; a new file has mode 0600."""
     return open(path, mode, opener=open_descriptor, **options)
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[IO[str]]:
+    """A new content for a text file, which gets it in one step at the end of the block, or stays as it is."""
+    aside = path.with_name(path.name + ".part")
+    try:
+        with open_file(aside, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
 
 
 def create_file(path: Path) -> None:

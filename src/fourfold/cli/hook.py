@@ -404,10 +404,9 @@ def _read(folder: Path) -> Iterator[tuple[Path, Captured]]:
 
 
 def _write(path: Path, item: Captured) -> Path:
-    written = path.with_suffix(".new")
-    with owner_only.open_file(written, "w", encoding="utf-8") as file:
+    with owner_only.replacing(path) as file:
         json.dump(asdict(item), file)
-    return written.replace(path)
+    return path
 
 
 def _folder() -> Path:

@@ -33,12 +33,16 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_
         _show_why(answer)
 
 
+def _say_json(response: SearchResponse) -> None:
+    from fourfold.wire import response_json
+
+    output.say_json(response_json(response))
+
+
 def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
     """`namespaces`: show the namespace of each result, if several were searched."""
     if as_json:
-        from fourfold.wire import response_json
-
-        output.say_json(response_json(response))
+        _say_json(response)
         return
     if not response.results:
         output.warn("nothing found")
@@ -122,9 +126,7 @@ def _from_chroma(settings: Settings, place: str, name: str, query: str, options:
 
 def _show_rows(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
-        from fourfold.wire import response_json
-
-        output.say_json(response_json(response))
+        _say_json(response)
         return
     if not response.results:
         output.warn("nothing found")

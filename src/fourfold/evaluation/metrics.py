@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import log2
 from pathlib import Path
@@ -237,16 +236,11 @@ def save(run: Run, file: Path) -> None:
     rows = [{**HEADER, "dataset": run.dataset, "plan": _plan(run)}]
     scored = {**run.scores, **run.known_failures}
     rows += [_row(answer, scored.get(answer.question.id)) for answer in run.answers]
-    aside = file.with_name(file.name + ".part")
     try:
-        with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
+        with owner_only.replacing(file) as stream:
             stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        aside.replace(file)
     except OSError as error:
         raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another file") from error
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
 
 
 def _row(answer: Answer, scores: Scores | None) -> dict[str, Json]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -53,9 +52,8 @@ class RowRules:
 def export_file(store: Store, target: Path, namespace: str | None = None) -> dict[str, int]:
     """Writes all namespaces or one, sorted: equal stores give equal bytes. The file is written atomically."""
     counts: Counter[str] = Counter()
-    aside = target.with_name(target.name + ".part")
     try:
-        with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
+        with owner_only.replacing(target) as file:
             file.write(line(HEADER))
 
             def write(record: Record) -> None:
@@ -63,16 +61,10 @@ def export_file(store: Store, target: Path, namespace: str | None = None) -> dic
                 file.write(line(record))
 
             store.portable.export(write, namespace=namespace)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
     except OSError as error:
         raise errors.StoreUnavailable(
             f"{target} cannot be written ({error.strerror})", "Choose another file"
         ) from error
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
     return dict(counts)
 
 

@@ -65,10 +65,8 @@ def _read(folder: Path) -> Judged:
 def write(folder: Path, judged: Judged) -> None:
     """Writes the file in one step."""
     owner_only.make_folder(folder)
-    aside = folder / f"{_JUDGED}.part"
-    with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
+    with owner_only.replacing(folder / _JUDGED) as file:
         file.write(dumps(judged))
-    aside.replace(folder / _JUDGED)
 
 
 def _folders(settings: Settings) -> list[Path]:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from fourfold import addresses
+from fourfold import addresses, threads
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.filters import Condition, Every, Some, Test
@@ -332,16 +330,7 @@ _TRUSTED_SECONDS = 5.0
 
 def within(seconds: float, call: Callable[[], T]) -> T:
     """The result of a call in a daemon thread, which may outlive its deadline; TimeoutError after that."""
-    done: Future[T] = Future()
-
-    def running() -> None:
-        try:
-            done.set_result(call())
-        except BaseException as error:  # noqa: BLE001  raised again where the result is asked for
-            done.set_exception(error)
-
-    threading.Thread(target=running, name="fourfold-index", daemon=True).start()
-    return done.result(seconds)
+    return threads.start(call, "fourfold-index").result(seconds)
 
 
 @dataclass(slots=True)
