@@ -17,7 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from fourfold.ingest import reader_child
+from fourfold.ingest import reader_process
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -237,8 +237,8 @@ def test_a_limit_that_macos_refuses_does_not_end_the_reader(monkeypatch: pytest.
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     monkeypatch.setattr("sys.platform", "darwin")
-    reader_child._limit()  # type: ignore[reportPrivateUsage]
+    reader_process._limit()  # type: ignore[reportPrivateUsage]
     assert asked == [resource.RLIMIT_AS, resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC]
     monkeypatch.setattr("sys.platform", "linux")
     with pytest.raises(ValueError, match="exceeds"):
-        reader_child._limit()  # type: ignore[reportPrivateUsage]
+        reader_process._limit()  # type: ignore[reportPrivateUsage]

@@ -72,7 +72,7 @@ work(*sys.argv[1:4])
 """
 DRIVERS = {
     "fourfold.cli.vectors": "worker",
-    "fourfold.ingest.reader_child": "files",
+    "fourfold.ingest.reader_process": "files",
     "fourfold.storage.sqlite.publishing": "index",
 }
 """The modules that run in child processes, each with the branch of `WORK` that starts it."""

@@ -36,7 +36,7 @@ class Rules:
     def __init__(self, lines: Iterable[str]) -> None:
         """Parse the rules; raise TooManyRules if matching would be too slow."""
         runs = _runs(rule for rule in map(parsed, lines) if rule is not None)
-        self.cost = len(runs) + sum(not _is_plain(rule.glob) for run in runs for rule in run)
+        self.cost = len(runs) + sum(_cost(rule.glob) for run in runs for rule in run)
         if self.cost > _MOST_COST:
             raise TooManyRules
         self._of_files = _checks([rule for rule in run if not rule.folders_only] for run in runs)
@@ -140,6 +140,11 @@ def _checks(runs: Iterable[Sequence[Rule]]) -> list[tuple[Matches, bool]]:
 
 _MOST_COST: Final = 1000
 _SOME_WILDCARD: Final = re.compile(r"[*?\[]")
+
+
+def _cost(glob: str) -> int:
+    """Cost of matching a path against a glob; 0 for a plain name, which is looked up in a set."""
+    return 0 if _is_plain(glob) else 1 + len(glob) // 50
 
 
 def _is_plain(glob: str) -> bool:

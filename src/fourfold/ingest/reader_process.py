@@ -1,27 +1,38 @@
-"""Reading of files in a child process, which is reused, and replaced if a file crashes it."""
+"""Reading of files in a child process, which is reused, and replaced if a file crashes it.
+
+A hostile file cannot harm the parent. A request is a line of JSON (name, size, CPU seconds, whether to read as plain
+text) followed by the file's bytes; the answer is a line of JSON. The operating system limits memory and CPU time, which
+also ends C code that never returns. The child can neither write files nor start processes, and exits at the end of its
+input. An answer with `last` is the last one of this process.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import IO, Any, Final, NamedTuple, TypeVar, cast
+from dataclasses import fields
+from typing import IO, Any, BinaryIO, Final, NamedTuple, TypeVar, cast
 
 from fourfold import child_process
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest.document import Chunk, Document, Unreadable
-from fourfold.ingest.formats import ChunkedFile, format_of
-from fourfold.ingest.reader_child import READY, TOO_MUCH_MEMORY
-from fourfold.limits import cpu_seconds_for
+from fourfold.ingest.formats import TEXT, ChunkedFile, format_of, read_chunks
+from fourfold.limits import READ_MEMORY_BYTES, cpu_seconds_for
 
 _T = TypeVar("_T")
 
+READY: Final = b"ready\n"
+TOO_MUCH_MEMORY: Final = "needs too much memory to read"
 TOO_LONG: Final = "takes too long to read"
 CRASHED: Final = "crashes the parser"
 _START_SECONDS: Final = 60.0
@@ -97,23 +108,24 @@ class ReaderProcess:
             child.end()
 
 
+_OF_DOCUMENT: Final = [each.name for each in fields(Document) if each.name != "sections"]
+
+
+def _as_json(file: ChunkedFile) -> dict[str, Any]:
+    about = {name: getattr(file.document, name) for name in _OF_DOCUMENT}
+    return {**about, "chunks": [[getattr(chunk, each.name) for each in fields(Chunk)] for chunk in file.chunks]}
+
+
 def _decoded(answer: dict[str, Any]) -> ChunkedFile | Unreadable:
     try:
         chunks = [
             Chunk(tuple(headings), text, int(first), int(last), metadata, tuple(tags))
             for headings, text, first, last, metadata, tags in answer["chunks"]
         ]
-        document = Document(
-            title=answer["title"],
-            sections=(),
-            tags=tuple(answer["tags"]),
-            aliases=tuple(answer["aliases"]),
-            metadata=answer["metadata"],
-            unit=answer["unit"],
-            kind=answer["kind"],
-            note=answer["note"],
-        )
-        return ChunkedFile(document, chunks)
+        about: dict[str, Any] = {
+            name: tuple(answer[name]) if isinstance(answer[name], list) else answer[name] for name in _OF_DOCUMENT
+        }
+        return ChunkedFile(Document(sections=(), **about), chunks)
     except (KeyError, TypeError, ValueError):
         return Unreadable(CRASHED)
 
@@ -124,7 +136,7 @@ class _Child:
     def __init__(self) -> None:
         pipe = subprocess.PIPE
         try:
-            self._process = child_process.start("fourfold.ingest.reader_child", stdin=pipe, stdout=pipe)
+            self._process = child_process.start(__name__, stdin=pipe, stdout=pipe)
         except child_process.CannotStart as error:
             raise _cannot_read(str(error)) from error
         stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
@@ -199,3 +211,84 @@ class _Child:
 
 def _cannot_read(reason: str) -> StoreUnavailable:
     return StoreUnavailable(f"cannot start the child process that reads files ({reason})", "Run Fourfold with `python`")
+
+
+# ---------------------------------------------------------------- in the child
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and closes the input
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    requests, answers = sys.stdin.buffer, _own_output()
+    _limit()
+    answers.write(READY)
+    answers.flush()
+    while header := requests.readline():
+        name, size, seconds, as_text = json.loads(header)
+        data = requests.read(size)
+        _limit_time(seconds)
+        answer = _answer(name, data, as_text=as_text)
+        encoded = _encoded(answer)
+        _limit_time(0)
+        answers.write(encoded)
+        answers.flush()
+        if answer["last"]:
+            return
+
+
+def _own_output() -> BinaryIO:
+    """Return the pipe to the parent; output of libraries to stdout is discarded."""
+    pipe = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "wb") as null:  # noqa: PTH123
+        os.dup2(null.fileno(), 1)
+    return pipe
+
+
+def _limit() -> None:
+    """Limit memory, files and processes. Windows has no such limits; only the parent's timeout applies there."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    # macOS refuses this limit on some machines; the parent's timeout applies there, too.
+    with suppress(*((OSError, ValueError) if sys.platform == "darwin" else ())):
+        resource.setrlimit(resource.RLIMIT_AS, (READ_MEMORY_BYTES, READ_MEMORY_BYTES))
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
+        resource.setrlimit(kind, (0, 0))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the operating system end this process (SIGPROF) after this CPU time; 0 removes the limit."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _answer(name: str, data: bytes, *, as_text: bool) -> dict[str, Any]:
+    try:
+        return {**_as_json(read_chunks(name, data, TEXT if as_text else None)), "last": _is_large()}
+    except Unreadable as reason:
+        return {"skipped": str(reason), "last": _is_large()}
+    except MemoryError:
+        return {"skipped": TOO_MUCH_MEMORY, "last": True}
+    except Exception as error:  # noqa: BLE001  a crafted file can make a parser raise anything; the summary names it
+        return {"skipped": f"cannot be parsed ({type(error).__name__})", "last": _is_large()}
+
+
+def _is_large() -> bool:
+    """Whether more than half of the memory limit is still in use after a file; known on Linux only."""
+    try:
+        with open("/proc/self/statm", "rb") as sizes:  # noqa: PTH123
+            pages = int(sizes.read().split()[0])
+    except OSError:
+        return False
+    return pages * os.sysconf("SC_PAGESIZE") > READ_MEMORY_BYTES // 2
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    except MemoryError:
+        return _encoded({"skipped": TOO_MUCH_MEMORY, "last": answer["last"]})
+    except (ValueError, TypeError, RecursionError) as error:
+        return _encoded({"skipped": f"cannot be stored ({error})", "last": answer["last"]})
