@@ -144,7 +144,7 @@ _SOME_WILDCARD: Final = re.compile(r"[*?\[]")
 
 def _cost(glob: str) -> int:
     """Cost of matching a path against a glob; 0 for a plain name, which is looked up in a set."""
-    return 0 if _is_plain(glob) else 1 + len(glob) // 50
+    return 0 if _is_plain(glob) else 1 + glob.count("*") // 4
 
 
 def _is_plain(glob: str) -> bool:
