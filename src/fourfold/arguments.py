@@ -134,10 +134,8 @@ class Owner:
     def check(self) -> None:
         """Raise StoreUnavailable in a forked child, which would wait for threads that it does not have."""
         if os.getpid() != self._process:
-            raise StoreUnavailable(
-                f"this memory was opened by process {self._process} and is used in its child {os.getpid()}",
-                "Open the store in the child, after the fork",
-            )
+            what = f"this memory was opened by process {self._process} and is used in its child {os.getpid()}"
+            raise StoreUnavailable(what, "Open the store in the child, after the fork")
 
 
 # ---------------------------------------------------------------- annotations

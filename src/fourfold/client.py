@@ -388,9 +388,8 @@ class Server:
                 answer = self._read(self._http.send(request, stream=True), seconds)
             except httpx.TransportError as error:
                 if time.monotonic() > until:
-                    raise errors.StoreUnavailable(
-                        f"{self.shown} does not answer ({type(error).__name__})", "Start it: fourfold serve"
-                    ) from error
+                    what = f"{self.shown} does not answer ({type(error).__name__})"
+                    raise errors.StoreUnavailable(what, "Start it: fourfold serve") from error
                 time.sleep(_PAUSE_SECONDS)
                 continue
             wait = answer.headers.get("retry-after", "")
@@ -406,9 +405,8 @@ class Server:
                 content += part
                 if len(content) > _ANSWER_BYTES:
                     remedy = "Check the address; synchronise smaller namespaces, or copy the store"
-                    raise errors.StoreUnavailable(
-                        f"the answer of {self.shown} is larger than {_ANSWER_BYTES} bytes", remedy
-                    )
+                    what = f"the answer of {self.shown} is larger than {_ANSWER_BYTES} bytes"
+                    raise errors.StoreUnavailable(what, remedy)
                 if time.monotonic() > until:
                     what = f"{self.shown} has not answered completely within {seconds:g} s"
                     raise errors.TimedOut(what, "Check the address and the connection, and repeat the command")

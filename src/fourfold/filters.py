@@ -131,9 +131,8 @@ def _depth(condition: Condition) -> int:
 def field_at(keys: Sequence[str]) -> Field:
     """Return the column of this name, else the metadata at this path; `metadata.kind` is never the column `kind`."""
     if any(not key for key in keys):
-        raise InvalidQuery(
-            "a key of the filter is empty", 'Write nested keys as author.name, and keys with spaces as "my key"'
-        )
+        remedy = 'Write nested keys as author.name, and keys with spaces as "my key"'
+        raise InvalidQuery("a key of the filter is empty", remedy)
     keys = [_cleaned(key) for key in keys]
     if len(keys) > 1 and keys[0] in (METADATA, "meta"):
         return Field(None, tuple(keys[1:]))
@@ -239,9 +238,8 @@ def _ordered(field: Field, op: Order, value: Json, zone: tzinfo | None) -> Test:
     if holds in ("tags", "glob"):
         raise InvalidQuery(f"{field.name} has no order", "Test it with =, !=, in, not in or exists")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InvalidQuery(
-            f"{field.name} is compared with {json_text(value)}", "Only numbers and strings have an order"
-        )
+        remedy = "Only numbers and strings have an order"
+        raise InvalidQuery(f"{field.name} is compared with {json_text(value)}", remedy)
     return Test(field, op, (_value(field, value),))
 
 
@@ -257,10 +255,8 @@ def _value(field: Field, value: Json) -> Json:
             fits = value is None or isinstance(value, str)
     if not fits:
         kind = "number" if holds == "number" else "string"
-        raise InvalidQuery(
-            f"{field.name} is compared with {json_text(value)}",
-            f"Give a {kind}; for a key of the metadata write metadata.{field.name}",
-        )
+        remedy = f"Give a {kind}; for a key of the metadata write metadata.{field.name}"
+        raise InvalidQuery(f"{field.name} is compared with {json_text(value)}", remedy)
     return fold(value) if holds == "tags" and isinstance(value, str) else value
 
 
@@ -304,9 +300,8 @@ def stored_form(value: Json, depth: int = limits.FILTER_DEPTH, *, times: bool = 
                 return {_cleaned(cast("str", key)): stored_form(part, depth - 1) for key, part in members.items()}
         case _:
             pass
-    raise InvalidQuery(
-        f"the filter compares with {json_text(value)}", "Give a string, a number, true, false, null or a list"
-    )
+    remedy = "Give a string, a number, true, false, null or a list"
+    raise InvalidQuery(f"the filter compares with {json_text(value)}", remedy)
 
 
 # ---------------------------------------------------------------- times
@@ -324,9 +319,8 @@ def _span(field: Field, value: Json, zone: tzinfo | None) -> tuple[datetime, dat
             return _utc(time, zone), _utc(time, zone)
         return _utc(time, zone), _utc(time + timedelta(days=1), zone)
     except (AttributeError, ValueError, OverflowError, OSError) as wrong:
-        raise InvalidQuery(
-            f"{field.name} is compared with {json_text(value)}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
-        ) from wrong
+        remedy = "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
+        raise InvalidQuery(f"{field.name} is compared with {json_text(value)}", remedy) from wrong
 
 
 def read_time(text: str, what: str = "the time", *, end_of_day: bool = False, zone: tzinfo | None = UTC) -> datetime:
@@ -337,9 +331,8 @@ def read_time(text: str, what: str = "the time", *, end_of_day: bool = False, zo
             moment = datetime.combine(moment, daytime.max)
         return _utc(moment, zone)
     except (ValueError, OverflowError, OSError) as wrong:
-        raise InvalidQuery(
-            f"{what} is {text!r}, which is not a time", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
-        ) from wrong
+        remedy = "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
+        raise InvalidQuery(f"{what} is {text!r}, which is not a time", remedy) from wrong
 
 
 def _utc(time: datetime, zone: tzinfo | None) -> datetime:

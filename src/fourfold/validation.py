@@ -146,9 +146,8 @@ def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidItem(
-            f"the metadata is not JSON ({error})", "Use strings, finite numbers, lists and mappings"
-        ) from error
+        remedy = "Use strings, finite numbers, lists and mappings"
+        raise InvalidItem(f"the metadata is not JSON ({error})", remedy) from error
     if len(clean_text(text, "metadata").encode()) > limits.METADATA_BYTES:
         raise _too_much_metadata()
     return json.loads(text)
@@ -437,6 +436,5 @@ def check_range(name: str, value: int, most: int) -> None:
 
 def check_page(limit: int, offset: int) -> None:
     if not is_whole(limit, 1) or limit > limits.PAGE_SIZE or not is_whole(offset, 0):
-        raise InvalidQuery(
-            f"limit {limit!r}, offset {offset!r}", f"Give a limit of 1 to {limits.PAGE_SIZE} and an offset of 0 or more"
-        )
+        remedy = f"Give a limit of 1 to {limits.PAGE_SIZE} and an offset of 0 or more"
+        raise InvalidQuery(f"limit {limit!r}, offset {offset!r}", remedy)

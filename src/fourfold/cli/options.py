@@ -78,9 +78,8 @@ def _weight(text: str) -> tuple[str, float]:
     try:
         return name.strip(), float(value)
     except ValueError:
-        raise InvalidWeights(
-            f"{text!r} is not a weight", "Write NAME=NUMBER, such as semantic=0.7,keyword=0.3 or agent=0.5"
-        ) from None
+        remedy = "Write NAME=NUMBER, such as semantic=0.7,keyword=0.3 or agent=0.5"
+        raise InvalidWeights(f"{text!r} is not a weight", remedy) from None
 
 
 def read_metadata(pairs: Sequence[str]) -> dict[str, Json]:
@@ -128,9 +127,8 @@ def read_vector(file: Path) -> list[float]:
     try:
         numbers = json.loads(bounded.read_text(file))
     except (OSError, ValueError, RecursionError) as wrong:
-        raise InvalidVector(
-            f"{file} cannot be read as JSON ({wrong})", "Write a list of numbers: [0.1, 0.2]"
-        ) from wrong
+        remedy = "Write a list of numbers: [0.1, 0.2]"
+        raise InvalidVector(f"{file} cannot be read as JSON ({wrong})", remedy) from wrong
     if not isinstance(numbers, list):
         raise InvalidVector(f"{file} holds no list", "Write a list of numbers: [0.1, 0.2]")
     return cast("list[float]", numbers)

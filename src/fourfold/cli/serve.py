@@ -178,10 +178,8 @@ def _path(path: Path, scope: Scope, folder: Path) -> str:
         return str(absolute)
     inside = Path(os.path.relpath(absolute, folder))
     if inside.parts[:1] == ("..",) or inside.is_absolute():
-        raise InvalidSetting(
-            f"{path} is outside of this folder, and the entry of a project is shared",
-            "Choose a path inside of it, or --scope user",
-        )
+        remedy = "Choose a path inside of it, or --scope user"
+        raise InvalidSetting(f"{path} is outside of this folder, and the entry of a project is shared", remedy)
     return inside.as_posix()
 
 
@@ -194,10 +192,8 @@ def _has_secret(value: object) -> bool:
 
 def _secret_variable(variable: str, origin: str) -> str:
     if origin == "flag":
-        raise InvalidSetting(
-            "the address of the store has a password, which is not written into a file",
-            f"Put the address into {variable}, or the password into ~/.pgpass",
-        )
+        remedy = f"Put the address into {variable}, or the password into ~/.pgpass"
+        raise InvalidSetting("the address of the store has a password, which is not written into a file", remedy)
     return variable
 
 
@@ -460,10 +456,8 @@ def install(
     entry = make_entry(load_config(), config, arguments, scope, Path.cwd())
     form = entry.json(chosen.transport)
     if plugin := plugin_of(client, os.environ):
-        raise RequestError(
-            f"{chosen.title} has this server already, by {plugin}",
-            "Keep that one, or remove it before you add an entry",
-        )
+        remedy = "Keep that one, or remove it before you add an entry"
+        raise RequestError(f"{chosen.title} has this server already, by {plugin}", remedy)
     _warn_of_other_scope(chosen, scope)
     for variable in entry.left_out:
         warn(f"{variable} holds a secret and is not written: set it where {chosen.title} starts")

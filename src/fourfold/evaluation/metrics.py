@@ -116,9 +116,8 @@ def compared(old: Mapping[str, float], new: Mapping[str, float]) -> Comparison:
     """Compares scores by question; both runs must have the same questions."""
     if old.keys() != new.keys():
         odd = sorted(old.keys() ^ new.keys())
-        raise InvalidQuery(
-            f"the runs differ in {len(odd)} questions, such as {odd[0]!r}", "Compare runs over the same collection"
-        )
+        remedy = "Compare runs over the same collection"
+        raise InvalidQuery(f"the runs differ in {len(odd)} questions, such as {odd[0]!r}", remedy)
     names = sorted(new)
     differences = [new[name] - old[name] for name in names]
     low, high = interval(differences)

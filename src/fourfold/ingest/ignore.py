@@ -63,9 +63,8 @@ def exclusions(globs: Sequence[str]) -> Rules | None:
     try:
         return Rules(globs) if globs else None
     except TooManyRules:
-        raise InvalidQuery(
-            "too many globs to exclude", "Put them into .fourfoldignore files of several folders"
-        ) from None
+        remedy = "Put them into .fourfoldignore files of several folders"
+        raise InvalidQuery("too many globs to exclude", remedy) from None
 
 
 def rules_of(text: str) -> Rules:

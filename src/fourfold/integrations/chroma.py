@@ -150,9 +150,8 @@ def _opened(client: Callable[[], Any], name: str) -> Collection:
     except Exception as error:
         if type(error).__name__ == "NotFoundError" or "does not exist" in str(error):
             raise NotFound(f"no collection {name!r}", "Check its name") from error
-        raise StoreUnavailable(
-            f"Chroma cannot be reached ({type(error).__name__}: {error})", "Is it running?"
-        ) from error
+        remedy = "Is it running?"
+        raise StoreUnavailable(f"Chroma cannot be reached ({type(error).__name__}: {error})", remedy) from error
 
 
 def _client_of(address: str) -> Callable[[], Any]:

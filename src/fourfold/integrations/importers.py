@@ -603,10 +603,8 @@ def read_chroma(folder: Path) -> Content:
     except FourfoldError:
         raise
     except Exception as error:  # chromadb and its native part raise errors of many kinds for a damaged file
-        raise DamagedStore(
-            f"{place / 'chroma.sqlite3'} cannot be read ({type(error).__name__}: {error})",
-            "Restore it from a backup; nothing was imported",
-        ) from error
+        what = f"{place / 'chroma.sqlite3'} cannot be read ({type(error).__name__}: {error})"
+        raise DamagedStore(what, "Restore it from a backup; nothing was imported") from error
     return content
 
 

@@ -168,9 +168,8 @@ class FourfoldVectorStore(VectorStore):
 
     def _model(self, caller: str) -> Embeddings:
         if self._embedding is None:
-            raise RequestError(
-                f"{caller} compares vectors outside of the store", "Give this vector store an `embedding`"
-            )
+            remedy = "Give this vector store an `embedding`"
+            raise RequestError(f"{caller} compares vectors outside of the store", remedy)
         return self._embedding
 
     def _search(self, query: str, k: int, **options: Any) -> SearchResponse:

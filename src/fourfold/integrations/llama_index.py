@@ -233,8 +233,7 @@ def _test(filter: MetadataFilter) -> Condition:
         case FilterOperator.IS_EMPTY:
             return Some((make_test(field, "exists", False), make_test(field, "in", [None, []])))
         case FilterOperator.TEXT_MATCH | FilterOperator.TEXT_MATCH_INSENSITIVE:
-            raise InvalidQuery(
-                f"the operator {filter.operator.value!r} is not supported", "Put the words into the query"
-            )
+            remedy = "Put the words into the query"
+            raise InvalidQuery(f"the operator {filter.operator.value!r} is not supported", remedy)
         case operator:
             return make_test(field, _OPERATORS[operator], filter.value)

@@ -198,9 +198,8 @@ def _run_tokens(run: re.Match[str]) -> float:
 
 def check_budget(budget: int) -> int:
     if not is_whole(budget, SMALLEST_TOKENS) or budget > ANSWER_TOKENS:
-        raise InvalidQuery(
-            f"max_tokens is {budget!r}", f"Give a whole number from {SMALLEST_TOKENS} to {ANSWER_TOKENS}"
-        )
+        remedy = f"Give a whole number from {SMALLEST_TOKENS} to {ANSWER_TOKENS}"
+        raise InvalidQuery(f"max_tokens is {budget!r}", remedy)
     return budget
 
 

@@ -446,10 +446,8 @@ def make_rules(settings: Settings, address: str, host: str) -> Rules:
     tokens = read_tokens(settings)
     loopback = ipaddress.ip_address(address).is_loopback
     if not loopback and not tokens:
-        raise InvalidSetting(
-            f"{host} can be reached from other machines, and no token is set",
-            "Set FOURFOLD_HTTP_TOKENS=NAMESPACE:SECRET (16 characters or more), or listen on 127.0.0.1",
-        )
+        remedy = "Set FOURFOLD_HTTP_TOKENS=NAMESPACE:SECRET (16 characters or more), or listen on 127.0.0.1"
+        raise InvalidSetting(f"{host} can be reached from other machines, and no token is set", remedy)
     names = {name.lower() for name in settings.http_hosts} | {host.lower()} | (LOOPBACK if loopback else set[str]())
     return Rules(frozenset(names), not loopback, tokens)
 

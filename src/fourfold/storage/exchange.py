@@ -62,9 +62,8 @@ def export_file(store: Store, target: Path, namespace: str | None = None) -> dic
 
             store.portable.export(write, namespace=namespace)
     except OSError as error:
-        raise errors.StoreUnavailable(
-            f"{target} cannot be written ({error.strerror})", "Choose another file"
-        ) from error
+        remedy = "Choose another file"
+        raise errors.StoreUnavailable(f"{target} cannot be written ({error.strerror})", remedy) from error
     return dict(counts)
 
 
@@ -94,9 +93,8 @@ def import_file(
         return _import_rows(memory, lines, progress, rows)
     if first[1].get("format") != HEADER["format"]:
         found, known = first[1].get("format"), HEADER["format"]
-        raise errors.NewerSchema(
-            f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold"
-        )
+        remedy = "Upgrade Fourfold"
+        raise errors.NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", remedy)
     return _import_export(memory.store, lines, progress, namespace, protect)
 
 
@@ -218,9 +216,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
 def new_item(row: Mapping[str, Any]) -> NewItem:
     """Checks a row of a file that is not an export, and makes it an item."""
     if row.get("type") == "item" and "namespace" in row:
-        raise errors.InvalidItem(
-            "this is a record of an export, whose header is missing", "Import the export as a whole"
-        )
+        remedy = "Import the export as a whole"
+        raise errors.InvalidItem("this is a record of an export, whose header is missing", remedy)
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []
     vector = row.get("embedding")
@@ -285,10 +282,8 @@ def move(source: Store, target: Store, progress: Progress | None = None) -> Move
             return moved
         copied = _summed(target)
     if copied != moved:
-        raise errors.DamagedStore(
-            f"the copy has {copied.counts}, the original {moved.counts}, or their contents differ",
-            "Stop other writers of the target, empty it, and move again",
-        )
+        what = f"the copy has {copied.counts}, the original {moved.counts}, or their contents differ"
+        raise errors.DamagedStore(what, "Stop other writers of the target, empty it, and move again")
     return moved
 
 
@@ -320,13 +315,11 @@ def _summed(store: Store, spool: IO[bytes] | None = None) -> Moved:
             reader.end()
             spool.flush()
     except errors.InvalidItem as error:
-        raise errors.InvalidItem(
-            f"the store breaks a rule: {error.message}", "Run fourfold repair, then move again"
-        ) from error
+        remedy = "Run fourfold repair, then move again"
+        raise errors.InvalidItem(f"the store breaks a rule: {error.message}", remedy) from error
     except OSError as error:
-        raise errors.StorageFull(
-            f"the temporary folder cannot be written ({error.strerror})", "Free space there, or set TMPDIR to another"
-        ) from error
+        remedy = "Free space there, or set TMPDIR to another"
+        raise errors.StorageFull(f"the temporary folder cannot be written ({error.strerror})", remedy) from error
     return Moved(dict(counts), digest.hexdigest())
 
 

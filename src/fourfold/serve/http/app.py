@@ -240,9 +240,8 @@ def update(
 ) -> Response:
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
     if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
-        raise InvalidItem(
-            "nothing to change, or too much", "Give text, title, add_tags, remove_tags, metadata; or undo"
-        )
+        remedy = "Give text, title, add_tags, remove_tags, metadata; or undo"
+        raise InvalidItem("nothing to change, or too much", remedy)
     wanted = item_id(id)
 
     def changed() -> Item:

@@ -293,16 +293,10 @@ _BY_HAND[EDGE] = EdgeAnswer = of(Edge)
 _BY_HAND[DuplicateGroup] = answer("DuplicateGroupAnswer", oldest=ItemAnswer, others=list[_Duplicate])
 
 ItemView: Final = answer(
-    "ItemView",
-    ItemAnswer,
-    chunks=(_Items | None, None),
-    sources=(list[RawAnswer] | None, None),
-    vector=(Literal["ready", "pending"] | None, None),
-    nodes=(list[of(NodeSummary)] | None, None),
-    history=(_Items | None, None),
-    similar=(list[of(Similar)] | None, None),
-    next_cursor=(str | None, None),
-)
+    "ItemView", ItemAnswer, chunks=(_Items | None, None), sources=(list[RawAnswer] | None, None),
+    vector=(Literal["ready", "pending"] | None, None), nodes=(list[of(NodeSummary)] | None, None),
+    history=(_Items | None, None), similar=(list[of(Similar)] | None, None), next_cursor=(str | None, None),
+)  # fmt: skip
 ItemsAnswer: Final = answer("ItemsAnswer", items=_Items, total=int, next_cursor=str | None, notes=list[str])
 DeletedAnswer: Final = answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)
 
@@ -313,16 +307,11 @@ _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in
     spec.score_field: (float | None, None) for spec in RETRIEVERS.values() if spec.score_field is not None
 }
 _Result: Final = answer(
-    "ResultAnswer",
-    ItemAnswer,
-    content=(str | None, _LEFT_OUT),
-    metadata=(dict[str, Any] | None, _LEFT_OUT),
-    snippet=str,
-    hybrid_score=float | None,
+    "ResultAnswer", ItemAnswer, content=(str | None, _LEFT_OUT), metadata=(dict[str, Any] | None, _LEFT_OUT),
+    snippet=str, hybrid_score=float | None, **_RANKS,
     **{name: form for name, form in _fields(Result).items() if name != "query"}
     | {"score": (float | None, ...), "confidence": (float | None, ...)},
-    **_RANKS,
-)
+)  # fmt: skip
 _Rows: Final = list[list[float | None]]
 _List: Final = answer(
     "CandidateList",
@@ -349,33 +338,16 @@ _Candidates: Final = answer(
     order=(list[list[float]], Field(description="[id, score]: the fused ranking, before per_source.")),
 )
 SearchAnswer: Final = answer(
-    "SearchAnswer",
-    **dict.fromkeys(("status", "query", "method", "preset", "fusion_strategy", "query_type"), str),
-    k=int,
-    matched_keywords=list[str],
-    applied_weights=_Scores,
-    applied_filters=dict[str, Any],
-    confidence=float | None,
-    hints=dict[str, int],
-    degraded=list[of(Degraded)],
-    notes=list[str],
-    time_window=(of(TimeWindow) | None, None),
-    timings_ms=_Scores,
-    plan=of(Plan),
-    results=list[_Result],
-    candidates=(_Candidates | None, None),
+    "SearchAnswer", **dict.fromkeys(("status", "query", "method", "preset", "fusion_strategy", "query_type"), str),
+    k=int, matched_keywords=list[str], applied_weights=_Scores, applied_filters=dict[str, Any], confidence=float | None,
+    hints=dict[str, int], degraded=list[of(Degraded)], notes=list[str], time_window=(of(TimeWindow) | None, None),
+    timings_ms=_Scores, plan=of(Plan), results=list[_Result], candidates=(_Candidates | None, None),
     **{f"{name}_results_count": (int, 0) for name in RETRIEVERS},
-)
+)  # fmt: skip
 WhyAnswer: Final = answer(
-    "WhyAnswer",
-    status=str,
-    query=str,
-    item=ItemAnswer,
-    rank=int | None,
-    reasons=list[str],
-    sources=list[RawAnswer],
+    "WhyAnswer", status=str, query=str, item=ItemAnswer, rank=int | None, reasons=list[str], sources=list[RawAnswer],
     result=_Result | None,
-)
+)  # fmt: skip
 
 # counts, graph, the whole store
 

@@ -331,10 +331,8 @@ class Tools:
         budget = check_budget(answers.READ_TOKENS if max_tokens is None else max_tokens)
         wanted = list(dict.fromkeys(ids))
         if len(wanted) > ANSWER_ROWS or offset < 0 or not 0 <= around <= _AROUND_CHUNKS:
-            raise InvalidQuery(
-                f"{len(wanted)} ids, around {around}, offset {offset}",
-                f"At most {ANSWER_ROWS} ids and {_AROUND_CHUNKS} neighbours on each side; offset from 0",
-            )
+            remedy = f"At most {ANSWER_ROWS} ids and {_AROUND_CHUNKS} neighbours on each side; offset from 0"
+            raise InvalidQuery(f"{len(wanted)} ids, around {around}, offset {offset}", remedy)
         room = budget // 2 if sources else budget
         share = max(room // max(len(wanted), 1) - 10, 1)
         forms: dict[int, Sequence[Form]] = {}

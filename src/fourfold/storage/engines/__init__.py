@@ -13,9 +13,8 @@ def open_engine(address: str) -> Engine:
     """`weaviate://HOST:PORT,HOST:PORT?grpc=PORT,PORT` or `milvus://HOST:PORT`. Connects when it is first used."""
     url = addresses.parse(address)
     if url.scheme not in SCHEMES:
-        raise InvalidSetting(
-            f"{url.scheme}:// is not an index engine", "Write weaviate://HOST:PORT or milvus://HOST:PORT"
-        )
+        remedy = "Write weaviate://HOST:PORT or milvus://HOST:PORT"
+        raise InvalidSetting(f"{url.scheme}:// is not an index engine", remedy)
     try:
         if url.scheme == "weaviate":
             from fourfold.storage.engines.weaviate import WeaviateEngine
@@ -25,6 +24,5 @@ def open_engine(address: str) -> Engine:
 
         return MilvusEngine(url)
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"an index on {url.scheme} needs its client ({error})", f"Install it: pip install 'fourfold[{url.scheme}]'"
-        ) from error
+        remedy = f"Install it: pip install 'fourfold[{url.scheme}]'"
+        raise MissingExtra(f"an index on {url.scheme} needs its client ({error})", remedy) from error

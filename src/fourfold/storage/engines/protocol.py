@@ -202,9 +202,8 @@ def check_address(url: Url, parameters: Collection[str]) -> None:
         remedy = f"Use only {', '.join(sorted(parameters))}" if parameters else "Remove it"
         raise InvalidSetting(f"{url.scheme}:// has no parameter {', '.join(unknown)}", remedy)
     if not all(is_port(port) for _, port in hosts(url)):
-        raise InvalidSetting(
-            f"a port of {url.scheme}:// is not between 1 and {_HIGHEST_PORT}", f"Write {url.scheme}://HOST:PORT"
-        )
+        remedy = f"Write {url.scheme}://HOST:PORT"
+        raise InvalidSetting(f"a port of {url.scheme}:// is not between 1 and {_HIGHEST_PORT}", remedy)
     if len(set(hosts(url))) < len(url.hosts):
         raise InvalidSetting(f"{url.scheme}:// names a node twice", "Name each node once")
 
@@ -222,9 +221,8 @@ def number(url: Url, name: str, default: int) -> int:
     """A parameter that counts something."""
     text = url.parameters.get(name, str(default))
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MOST):
-        raise InvalidSetting(
-            f"`{name}` of {url.scheme}:// is not a number from 1 to {_MOST}", f"Write {name}={default}"
-        )
+        remedy = f"Write {name}={default}"
+        raise InvalidSetting(f"`{name}` of {url.scheme}:// is not a number from 1 to {_MOST}", remedy)
     return int(text)
 
 

@@ -185,9 +185,8 @@ class WeaviateEngine:
         protocol.check_address(url, ("grpc", "replicas", "shards", "tls"))
         ports = url.parameters.get("grpc", "50051").split(",")
         if len(ports) not in (1, len(url.hosts)) or not all(map(protocol.is_port, ports)):
-            raise InvalidSetting(
-                "the gRPC ports of weaviate:// do not fit its hosts", "Write one port, or one per host"
-            )
+            remedy = "Write one port, or one per host"
+            raise InvalidSetting("the gRPC ports of weaviate:// do not fit its hosts", remedy)
         ports = ports * len(url.hosts) if len(ports) == 1 else ports
         self.shown = url.shown
         self.nodes = tuple(

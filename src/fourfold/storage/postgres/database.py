@@ -51,10 +51,8 @@ def parse_address(text: str) -> Address:
     if not _NAME.fullmatch(schema):
         raise InvalidSetting("the schema of the address has no plain name", "Use a-z, 0-9 and _, up to 51 characters")
     if not parameters.keys() <= _libpq_parameters():
-        raise InvalidSetting(
-            "the address has a parameter that PostgreSQL does not know",
-            "Use libpq's names, such as sslmode; the password goes before the @: USER:PASSWORD@HOST",
-        )
+        remedy = "Use libpq's names, such as sslmode; the password goes before the @: USER:PASSWORD@HOST"
+        raise InvalidSetting("the address has a parameter that PostgreSQL does not know", remedy)
     return Address(make_conninfo(**(_parts(url) | parameters)), schema, url.shown)
 
 

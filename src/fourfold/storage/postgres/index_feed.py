@@ -320,9 +320,8 @@ class Feeder:
         generations = [each for each in present if self._names(each)]
         self._looked[ns.name] = time.monotonic()
         if present and not generations:
-            raise IndexUnavailable(
-                protocol.named_otherwise(present[-1].engine, self.engine.shown), protocol.OTHER_NODES_REMEDY
-            )
+            remedy = protocol.OTHER_NODES_REMEDY
+            raise IndexUnavailable(protocol.named_otherwise(present[-1].engine, self.engine.shown), remedy)
         wrong = [each for each in generations if not _fits(ns, each) or not self._is_ours(each)]
         if not wrong:
             return

@@ -261,6 +261,5 @@ class PostgresMaintenance:
         return names
 
     def backup(self, target: Path) -> None:
-        raise RequestError(
-            "a PostgreSQL store is backed up by its server", "Use pg_dump, or fourfold export FILE (docs/postgres.md)"
-        )
+        remedy = "Use pg_dump, or fourfold export FILE (docs/postgres.md)"
+        raise RequestError("a PostgreSQL store is backed up by its server", remedy)

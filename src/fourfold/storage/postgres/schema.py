@@ -102,10 +102,8 @@ def _known_version(db: Connection, schema: str) -> int:
         return 0
     version = db.value(f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
     if version > VERSION:
-        raise NewerSchema(
-            f"this store has schema {version}, this Fourfold knows up to {VERSION}",
-            "Upgrade it: pip install -U fourfold",
-        )
+        remedy = "Upgrade it: pip install -U fourfold"
+        raise NewerSchema(f"this store has schema {version}, this Fourfold knows up to {VERSION}", remedy)
     return version
 
 

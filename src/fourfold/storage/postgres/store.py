@@ -167,10 +167,8 @@ class PostgresPortable(SqlPortable[Connection]):
         return PostgresTransaction(tx, namespaces.create(tx, namespace), {})
 
     def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
-        raise RequestError(
-            "a store on a server is not removed from here",
-            f"Everything is copied. Drop the schema there: DROP SCHEMA {self._store.address.schema} CASCADE",
-        )
+        remedy = f"Everything is copied. Drop the schema there: DROP SCHEMA {self._store.address.schema} CASCADE"
+        raise RequestError("a store on a server is not removed from here", remedy)
 
 
 # ---------------------------------------------------------------- the store

@@ -55,9 +55,8 @@ def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> It
         counts = Counter[str](record["type"] for record in piece)
         seen += counts["namespace"]
         if seen > 1:
-            raise RequestError(
-                "this export holds several namespaces", "Load it with `fourfold import` into an empty store"
-            )
+            remedy = "Load it with `fourfold import` into an empty store"
+            raise RequestError("this export holds several namespaces", remedy)
         fresh |= {kind: iter(new_ids(table, counts[kind])) for kind, table in TABLES.items()}
         for record in piece:
             yield {**record, **_renumbered(record, namespace, ids, new_id)}
