@@ -29,9 +29,9 @@ from fourfold.storage.postgres.namespaces import PostgresTransaction
 from fourfold.storage.postgres.postings import Part, Shelf
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
-from fourfold.storage.sql import receipts
 from fourfold.storage.sql.dialect import Condition
 from fourfold.storage.sql.linking import Linker
+from fourfold.storage.sql.namespaces import add_receipts
 from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot, where
 from fourfold.storage.values import Deadline, Receipt, Record
@@ -235,7 +235,7 @@ class PostgresStore:
         try:
             with self.database.write() as db:
                 db.run(f"SET LOCAL lock_timeout = {_RECEIPT_MILLISECONDS}")
-                receipts.add(db, namespace, supplies, items, now)
+                add_receipts(db, namespace, supplies, items, now)
             return True
         except StoreBusy:
             return False

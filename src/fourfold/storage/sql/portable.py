@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
@@ -26,9 +26,6 @@ from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
-
-if TYPE_CHECKING:
-    pass
 
 PIECE_RECORDS = 5000
 TABLES = {"raw": "raw", "item": "items", "node": "nodes"}

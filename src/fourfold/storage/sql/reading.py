@@ -21,9 +21,9 @@ from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
 from fourfold.model import Filters, Item, Stats
 from fourfold.retrieval import Part
-from fourfold.storage.sql import receipts, versions
+from fourfold.storage.sql import versions
 from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
-from fourfold.storage.sql.namespaces import Namespace, pending_texts
+from fourfold.storage.sql.namespaces import Namespace, pending_texts, read_stats
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
 from fourfold.storage.sql.replica import Replica
 from fourfold.storage.sql.rows import read_items
@@ -148,7 +148,7 @@ class SqlSnapshot(ABC, Generic[N]):
         return Replica(self.db, self.ns, self.vectors_of)
 
     def stats(self, limit: int) -> Stats:
-        return receipts.stats(self.db, self.ns.id, limit)
+        return read_stats(self.db, self.ns.id, limit)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return file_states(self.db, self.ns.id, prefix)

@@ -34,10 +34,9 @@ from fourfold.model import NO_FILTERS, Filters, Json
 from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Ranking
-from fourfold.storage.sql import receipts
 from fourfold.storage.sql.graph import GraphReader
 from fourfold.storage.sql.linking import Linker, name_terms
-from fourfold.storage.sql.namespaces import COLUMNS, Namespace
+from fourfold.storage.sql.namespaces import COLUMNS, Namespace, add_receipts
 from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Deadline, Tuning
@@ -440,7 +439,7 @@ class SqliteStore:
             return False
         try:
             with self.database.write(waits=False) as db:
-                receipts.add(db, namespace, supplies, items, now)
+                add_receipts(db, namespace, supplies, items, now)
             return True
         except StoreBusy:
             return False
