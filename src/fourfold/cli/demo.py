@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from fourfold.cli.commands import option
-from fourfold.cli.output import say, warn_degraded
+from fourfold.cli.output import progress_bar, say, warn_degraded
 from fourfold.cli.serve import server
 from fourfold.config import Settings
 from fourfold.model import Json, NewItem
@@ -93,8 +93,6 @@ def _demo(folder: str) -> None:
 
 def fill(memory: Memory) -> None:
     """Stores the notes and relations of the demo, with their vectors."""
-    from fourfold.cli.render import progress_bar
-
     items = [_item(row) for row in _rows("corpus.jsonl")]
     edges = _rows("edges.jsonl")
     memory.add_many(items)

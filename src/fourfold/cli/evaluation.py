@@ -13,7 +13,7 @@ import click
 
 from fourfold.cli.commands import argument, load_config, open_memory, option
 from fourfold.cli.options import JsonFlag, RankingFlags
-from fourfold.cli.output import say, say_json, say_rows, warn
+from fourfold.cli.output import progress_bar, say, say_json, say_rows, warn
 from fourfold.errors import InvalidQuery, NotFound, RequestError
 from fourfold.model import Json
 from fourfold.ranking.plan import checked_tuning, explained
@@ -86,8 +86,6 @@ def _evaluate(
     variant = Variant("eval", {name: value for name, value in options.items() if value is not None})
 
     def work(bench: LiveBench) -> Run:
-        from fourfold.cli.render import progress_bar
-
         with progress_bar("questions") as progress:
             return runs.measure(bench, variant, fresh=True, progress=progress)
 
@@ -105,8 +103,6 @@ def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
     from fourfold.evaluation import metrics as runs
 
     def work(bench: LiveBench) -> list[Run]:
-        from fourfold.cli.render import progress_bar
-
         with progress_bar("variants") as progress:
             return runs.every_variant(bench, progress=progress)
 
@@ -132,8 +128,6 @@ def on_bench(folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Pa
     collection = read_collection(folder, plain=plain)
     if collection.empty:
         warn(f"note: {collection.empty} documents have no text and are left out")
-
-    from fourfold.cli.render import progress_bar
 
     with open_bench(collection, settings, cache) as bench:
         with progress_bar("vectors") as progress:
@@ -208,8 +202,6 @@ def tune(
         tuning.check_plot(plot)
 
     def work(bench: Bench) -> tuple[list[Grid], Fitted | None, Bench]:
-        from fourfold.cli.render import progress_bar
-
         if save is not None:
             tuning.check_questions(bench, fit=True)
         with progress_bar("settings") as progress:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -105,6 +106,13 @@ def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header
     else:
         named = [list(columns), *lines] if header else lines
         click.echo("".join("\t".join(line) + "\n" for line in named), nl=False)
+
+
+def progress_bar(title: str, *, in_bytes: bool = False) -> AbstractContextManager[Callable[[int, int], None]]:
+    """Gives `progress(done, total)`; drawn on stderr while it lasts, and only if that is a terminal."""
+    from fourfold.cli.render import draw_progress
+
+    return draw_progress(title, in_bytes=in_bytes)
 
 
 def say_list(

@@ -182,8 +182,7 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(title: str, *, in_bytes: bool = False) -> Generator[Callable[[int, int], None]]:
-    """Gives `progress(done, total)`; drawn on stderr while it lasts, and only if that is a terminal."""
+def draw_progress(title: str, *, in_bytes: bool) -> Generator[Callable[[int, int], None]]:
     measures = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), _Rate())
     columns = (TextColumn("{task.description}"), BarColumn(), *measures, TimeRemainingColumn())
     hidden = not sys.stderr.isatty()

@@ -14,7 +14,7 @@ import click
 
 from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, open_pair, option
 from fourfold.cli.options import JsonFlag
-from fourfold.cli.output import counted, one_line, say, say_json, warn
+from fourfold.cli.output import counted, one_line, progress_bar, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError, NotFound, RequestError, StoreNotFound
 from fourfold.ingest.sync import IndexReport, reasons
@@ -55,8 +55,6 @@ def index(
 
 def _read_files(memory: Memory, folders: Sequence[Path], **options: Any) -> IndexReport:
     """Says after Ctrl-C how far it came, and leaves the vectors of what is stored to a worker."""
-    from fourfold.cli.render import progress_bar
-
     read = 0
 
     def count(done: int, total: int) -> None:
@@ -123,8 +121,6 @@ def import_file(
     yes: Annotated[bool, option("--yes", help="Do not ask before sessions that were found are imported.")] = False,
     wait: WaitFlag = None,
 ) -> None:
-    from fourfold.cli.render import progress_bar
-
     if tool is not None and tool in TOOLS:
         _import_sessions(tool, file, dry_run=dry_run, yes=yes, wait=wait)
         return
@@ -163,8 +159,6 @@ def _import_from(tool: str, place: Path, *, dry_run: bool, wait: bool | None) ->
 
 def _import_sessions(tool: str, place: Path | None, *, dry_run: bool, yes: bool, wait: bool | None) -> None:
     """Asks first if nobody named the place."""
-    from fourfold.cli.render import progress_bar
-
     with _planned_memory() if dry_run else open_memory(create=True) as memory:
         planned = memory.import_sessions(tool, place, dry_run=True)
         plan = (
@@ -254,8 +248,6 @@ def sync(
     wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
-    from fourfold.cli.render import progress_bar
-
     for memory, other in open_pair(peer):
         with progress_bar("sync") as progress:
             report = memory.sync(other, progress=progress)
@@ -274,8 +266,6 @@ def sync(
 
 
 def _copy(target: str, *, delete_source: bool = False) -> Moved:
-    from fourfold.cli.render import progress_bar
-
     with open_memory() as memory, progress_bar("copy", in_bytes=True) as progress:
         return memory.move(target, progress=progress, delete_source=delete_source)
 

@@ -246,9 +246,7 @@ def scan_secrets(
 
 
 def reembed() -> None:
-    from fourfold.cli.render import progress_bar
-
-    with open_memory() as memory, progress_bar("vectors") as progress:
+    with open_memory() as memory, output.progress_bar("vectors") as progress:
         made = memory.reembed(progress=progress)
     output.say(f"made {made} vectors")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from fourfold import addresses, child_process, errors
 from fourfold.cli.commands import open_memory, option
-from fourfold.cli.output import counted, say, waiting_for_vectors, warn
+from fourfold.cli.output import counted, progress_bar, say, waiting_for_vectors, warn
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -71,8 +71,6 @@ def _wait(memory: Memory, wait: bool | None) -> None:
 
 
 def _embed(memory: Memory, seconds: float | None = None) -> int:
-    from fourfold.cli.render import progress_bar
-
     with progress_bar("vectors") as progress:
         return memory.embed_pending(progress, seconds=seconds)
 
