@@ -17,8 +17,7 @@ from fourfold.storage.postgres.index_feed import index_problems, index_status, m
 from fourfold.storage.postgres.namespaces import Namespace, PostgresLinkRows
 from fourfold.storage.postgres.words import count_terms, hash_terms, term_keys, write_texts
 from fourfold.storage.sql import linking
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, recount
-from fourfold.storage.sql.namespaces import namespace_status, queues
+from fourfold.storage.sql.namespaces import SHARED_COUNTERS, Counted, check_counters, namespace_status, queues, recount
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sql.rows import TEXT_ROW
 from fourfold.text.analysis import ANALYSER_VERSION, analyse_item

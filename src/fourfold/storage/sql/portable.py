@@ -15,10 +15,9 @@ from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.model import Json
 from fourfold.storage.sql import graph
 from fourfold.storage.sql import records as formats
-from fourfold.storage.sql.check import LOADING
 from fourfold.storage.sql.dialect import Db, dumps, micros, moment
 from fourfold.storage.sql.graph import read_nodes
-from fourfold.storage.sql.namespaces import COLUMNS, Namespace
+from fourfold.storage.sql.namespaces import COLUMNS, LOADING, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
 from fourfold.storage.sql.records import accepted
 from fourfold.storage.sql.rows import Row, load, new_ids, new_row, reset_ids

@@ -27,8 +27,7 @@ from fourfold.index.text_index import ItemTerms, TextState, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.model import Json
-from fourfold.storage.sql.check import SHARED_COUNTERS, Counted, check_counters, recount
-from fourfold.storage.sql.namespaces import namespace_status, queues
+from fourfold.storage.sql.namespaces import SHARED_COUNTERS, Counted, check_counters, namespace_status, queues, recount
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sqlite import checksums, schema
 from fourfold.storage.sqlite.database import HOW_TO_RESTORE, Connection, Database, Deadline, translated
