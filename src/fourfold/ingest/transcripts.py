@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -366,7 +365,9 @@ def codex_sessions(place: Path | None) -> Iterator[Session]:
 
 
 def copilot_sessions(place: Path | None) -> Iterator[Session]:
-    users = _vs_code_folders()
+    from platformdirs import user_config_path
+
+    users = [user_config_path(roaming=True) / name / "User" for name in ("Code", "Code - Insiders")]
     roots = [user / "globalStorage" / "emptyWindowChatSessions" for user in users]
     roots += [folder for user in users for folder in user.glob("workspaceStorage/*/chatSessions")]
     for file in _files(place, roots, "*.json*", "VS Code"):
@@ -375,17 +376,6 @@ def copilot_sessions(place: Path | None) -> Iterator[Session]:
             status = file.stat()
             size, read = status.st_size, _copilot_reader(file)
             yield WholeSession("copilot", _text(file.stem), "", size, status.st_mtime_ns, size, read)
-
-
-def _vs_code_folders() -> list[Path]:
-    match sys.platform:
-        case "darwin":
-            base = Path.home() / "Library/Application Support"
-        case "win32":
-            base = Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming")
-        case _:
-            base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return [base / name / "User" for name in ("Code", "Code - Insiders")]
 
 
 def _copilot_reader(file: Path) -> Callable[[Counter[str]], Conversation]:

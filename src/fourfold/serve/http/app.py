@@ -41,7 +41,7 @@ from fourfold.serve.listening import HEALTH, serve_app
 from fourfold.serve.mcp import server as mcp
 from fourfold.serve.mcp.tools import Level
 from fourfold.storage.exchange import Lines, line
-from fourfold.wire import FACTORS, compact, counts_json, encode, response_facts, result_json, time_json, why_json
+from fourfold.wire import FACTORS, compact, counts_json, encode, response_facts, result_json, why_json
 
 routes: Final = route.Routes()
 
@@ -160,15 +160,8 @@ def _list(name: str, ranking: Ranking, candidates: Candidates) -> dict[str, Json
 def _candidate(item: Item, candidates: Candidates) -> dict[str, Json]:
     text = shared_text(item)
     return {
-        "id": item.id,
-        "key": item.key,
+        **encode(item, ("id", "key", "kind", "language", "tags", "location", "created_at", "updated_at")),
         "title": item.title[:_TITLE_CHARACTERS] or item.text[:80],
-        "kind": item.kind,
-        "language": item.language,
-        "tags": list(item.tags),
-        "location": item.location,
-        "created_at": time_json(item.created_at),
-        "updated_at": time_json(item.updated_at),
         "recency": candidates.recency.get(item.id, 1.0),
         "age": candidates.ages.get(item.id, 1.0),
         "window": candidates.windows.get(item.id, 1.0),

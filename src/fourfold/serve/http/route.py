@@ -5,7 +5,7 @@
 import asyncio
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -138,77 +138,75 @@ class Histogram:
         yield f"{name}_count{{{labels}}} {total}"
 
 
+_FAMILIES: Final = {
+    "requests_total": "Requests by route and status.",
+    "request_seconds": "Time to answer, by route.",
+    "errors_total": "Answers with a status of 500 or more.",
+    "searches_total": "Searches.",
+    "search_stage_seconds": "Time of each retriever and stage.",
+    "degraded_total": "Retrievers that could not answer completely.",
+}
+
+
 class Metrics:
     """Labels are routes, statuses and names of retrievers, never values of requests."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._stages: dict[str, Histogram] = {}
-        self._routes: dict[str, Histogram] = {}
-        self._degraded: Counter[str] = Counter()
-        self._searches = 0
+        self._counts: Counter[tuple[str, str]] = Counter({("errors_total", ""): 0, ("searches_total", ""): 0})
+        self._times: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
+        """Both by the family and the labels."""
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        labels = f'method="{method}",route="{route}"'
         with self._lock:
-            self._requests[method, route, status] += 1
-            self._routes.setdefault(f'method="{method}",route="{route}"', Histogram()).add(seconds)
+            self._counts["requests_total", f'{{{labels},status="{status}"}}'] += 1
+            self._counts["errors_total", ""] += status >= 500
+            self._times["request_seconds", labels].add(seconds)
 
     def search(self, response: SearchResponse) -> None:
         with self._lock:
-            self._searches += 1
+            self._counts["searches_total", ""] += 1
             for stage, milliseconds in response.timings_ms.items():
-                self._stages.setdefault(f'stage="{stage}"', Histogram()).add(milliseconds / 1000)
-            self._degraded.update(failure.retriever for failure in response.degraded)
+                self._times["search_stage_seconds", f'stage="{stage}"'].add(milliseconds / 1000)
+            for failure in response.degraded:
+                self._counts["degraded_total", f'{{retriever="{failure.retriever}"}}'] += 1
 
     def text(self, status: Mapping[str, Json]) -> str:
         """`status` is that of the store: pending vectors and sizes."""
-        namespaces = status["namespaces"].values()
-        pending = sum(facts["pending_vectors"] for facts in namespaces)
+        lines: list[str] = []
         with self._lock:
-            lines = [
-                *_family("fourfold_requests_total", "counter", "Requests by route and status."),
-                *(
-                    f'fourfold_requests_total{{method="{method}",route="{route}",status="{code}"}} {count}'
-                    for (method, route, code), count in sorted(self._requests.items())
-                ),
-                *_family("fourfold_request_seconds", "histogram", "Time to answer, by route."),
-                *_histograms("fourfold_request_seconds", self._routes),
-                *_family("fourfold_errors_total", "counter", "Answers with a status of 500 or more."),
-                f"fourfold_errors_total {sum(n for (_, _, code), n in self._requests.items() if code >= 500)}",
-                *_family("fourfold_searches_total", "counter", "Searches."),
-                f"fourfold_searches_total {self._searches}",
-                *_family("fourfold_search_stage_seconds", "histogram", "Time of each retriever and stage."),
-                *_histograms("fourfold_search_stage_seconds", self._stages),
-                *_family("fourfold_degraded_total", "counter", "Retrievers that could not answer completely."),
-                *(f'fourfold_degraded_total{{retriever="{name}"}} {n}' for name, n in sorted(self._degraded.items())),
-            ]
-        gauges = {
-            "items": ("Items in all namespaces.", sum(facts["items"] for facts in namespaces)),
-            "vectors_pending": ("Items that wait for a vector: the lag of vector search.", pending),
-            "changes_unpublished": (
-                "Changes that no published index holds yet: the index lag.",
-                sum(facts.get("unpublished_changes", 0) for facts in namespaces),
-            ),
-            "namespaces": ("Namespaces.", len(status["namespaces"])),
-        }
-        indexes = [facts["index"] for facts in namespaces if "index" in facts]
-        if indexes:
-            changes, seconds = (max(index[name] for index in indexes) for name in ("lag_changes", "lag_seconds"))
-            gauges["index_lag_changes"] = ("Changes that a distributed index lacks: the longest lag.", changes)
-            gauges["index_lag_seconds"] = ("Age of the oldest of these changes.", seconds)
-        for name, (described, value) in gauges.items():
+            for name, described in _FAMILIES.items():
+                family = f"fourfold_{name}"
+                lines += _family(family, "counter" if name.endswith("_total") else "histogram", described)
+                counted, timed = sorted(self._counts.items()), sorted(self._times)
+                lines += [f"{family}{labels} {count}" for (own, labels), count in counted if own == name]
+                for own, labels in timed:
+                    lines += self._times[own, labels].lines(family, labels) if own == name else ()
+        for name, (described, value) in _gauges(status).items():
             lines += [*_family(f"fourfold_{name}", "gauge", described), f"fourfold_{name} {value}"]
         return "\n".join(lines) + "\n"
 
 
+def _gauges(status: Mapping[str, Json]) -> dict[str, tuple[str, float]]:
+    namespaces = status["namespaces"].values()
+    pending = sum(facts["pending_vectors"] for facts in namespaces)
+    unpublished = sum(facts.get("unpublished_changes", 0) for facts in namespaces)
+    gauges: dict[str, tuple[str, float]] = {
+        "items": ("Items in all namespaces.", sum(facts["items"] for facts in namespaces)),
+        "vectors_pending": ("Items that wait for a vector: the lag of vector search.", pending),
+        "changes_unpublished": ("Changes that no published index holds yet: the index lag.", unpublished),
+        "namespaces": ("Namespaces.", len(status["namespaces"])),
+    }
+    if indexes := [facts["index"] for facts in namespaces if "index" in facts]:
+        changes, seconds = (max(index[name] for index in indexes) for name in ("lag_changes", "lag_seconds"))
+        gauges["index_lag_changes"] = ("Changes that a distributed index lacks: the longest lag.", changes)
+        gauges["index_lag_seconds"] = ("Age of the oldest of these changes.", seconds)
+    return gauges
+
+
 def _family(name: str, kind: str, described: str) -> tuple[str, str]:
     return f"# HELP {name} {described}", f"# TYPE {name} {kind}"
-
-
-def _histograms(name: str, by_labels: Mapping[str, Histogram]) -> Iterable[str]:
-    for labels, histogram in sorted(by_labels.items()):
-        yield from histogram.lines(name, labels)
 
 
 # ---------------------------------------------------------------- shared by all routes
