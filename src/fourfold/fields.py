@@ -183,7 +183,6 @@ COLUMNS: Final[dict[str, Column]] = {
     column.name: column for column in (*_ALWAYS, *OPTIONAL.values()) if column.filtered
 }
 """The fields that filters can test."""
-
 _CONDITIONS: Final = (
     FilterOption("metadata", "--meta", "K=V", help="Metadata: K=V, or !=, <, <=, >, >=.",
         requires="pass every `MetadataTest(key, op, value)`; `op` is one of the [operators](#filter-grammar), nested "

@@ -552,7 +552,6 @@ def _unquoted(text: str) -> str:
 
 Where: TypeAlias = Condition | Mapping[str, Json] | str
 """A filter as callers pass it."""
-
 _OPERATORS: Final[Mapping[str, Operator]] = {
     **{operator: operator for operator in OPERATORS},
     "not_in": "not in",

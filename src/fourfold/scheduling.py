@@ -23,7 +23,6 @@ _LONGEST_PIECE = 0.004
 _POLL_SECONDS = 0.0005
 _PATIENCE = 1.0
 """Pause of a bulk thread, as a share of the piece before it."""
-
 T = TypeVar("T")
 
 

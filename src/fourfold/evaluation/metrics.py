@@ -25,7 +25,6 @@ from fourfold.storage.exchange import Lines
 
 Scores = Mapping[str, float]
 """By metric."""
-
 MAIN: Final = "ndcg@10"
 METRICS: Final = (
     *(MAIN, "recall@10", "recall@100"),

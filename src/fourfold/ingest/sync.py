@@ -36,7 +36,6 @@ from fourfold.storage.values import FileRow, FileState, FileUpdate
 
 Progress = Callable[[int, int], None]
 """(files done, files to do)"""
-
 _GROUP_FILES = 64
 _GROUP_BYTES = 4 * 1024 * 1024
 """Limits of one group of files that is handed to the reader."""

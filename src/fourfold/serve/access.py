@@ -38,7 +38,6 @@ class Grant:
 
 Tokens = Mapping[str, Grant]
 """Grants by token. An empty mapping: no token is required."""
-
 granted: ContextVar[Grant] = ContextVar("granted")
 """The grant of the caller's token. A server over pipes, which has no tokens, leaves it unset."""
 

@@ -22,7 +22,6 @@ _SEPARATOR_TOKENS: Final = 2
 """Tokens between two entries of a list."""
 SMALLEST_TOKENS: Final = 100
 """The smallest valid budget."""
-
 _CHARACTER_BYTES: Final = 4
 """Maximum bytes of a character."""
 _READ_ROWS: Final = 64
@@ -31,7 +30,6 @@ _FRAME_BYTES: Final = 64 * 1024
 """Bytes of an answer beside its rows."""
 _LARGEST_ROW_BYTES: Final = 8 * 1024 * 1024
 """Room that a row needs at most."""
-
 T = TypeVar("T")
 Form = dict[str, Json]
 

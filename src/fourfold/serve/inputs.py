@@ -41,7 +41,6 @@ TYPES: Mapping[str, Any] = {
     "metadata": dict[str, Any] | None,
 }
 """Types by the kind of an option; all others are strings."""
-
 _STRICT: Final[Mapping[Any, Any]] = {(int,): Integer, (float,): Number, (bool,): Flag, (int, str): Id}
 
 

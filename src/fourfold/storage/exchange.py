@@ -25,7 +25,6 @@ from fourfold.storage.values import Record
 
 Progress: TypeAlias = Callable[[int, int], None]
 """(done, in all)"""
-
 HEADER: Mapping[str, Json] = {"type": "fourfold-export", "format": 1}
 _BATCH_ROWS = 1000
 

@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 
 Record = dict[str, Json]
 """A line of an export."""
-
 Direction = Literal["both", "out", "in"]
 Vocabulary = Literal["kind", "language", "metadata"]
 
 PendingText: TypeAlias = tuple[int, str, str]
 """(id, title, text) of an item that waits for a vector."""
-
 MadeVectors: TypeAlias = "tuple[int, str, str, Vector | Windows]"
 """The same with the vector that was made from it, or with one per window."""
-
 GIVEN_SPACE = "given"
 """The fingerprint of a space whose vectors come from callers."""
-
 HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
 """The remedy of StoreNotFound."""
 

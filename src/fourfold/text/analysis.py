@@ -14,7 +14,6 @@ from fourfold.text.language import detect, stem, stop_words
 
 ANALYSER_VERSION = "5"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""
-
 TERM_LENGTH = 64
 """Maximum number of characters of a term."""
 _CACHED_TOKENS = 200_000
@@ -169,24 +168,20 @@ _TOKEN = re.compile(_JOINED.format(w=rf"[\w{MARKS}{INVISIBLE}]", hyphens="\u2010
 
 _BLANKS = "".join(character if re.match(r"[\w.@+#-]", character) else " " for character in map(chr, range(128)))
 """For str.translate: ASCII characters that occur in no token become spaces."""
-
 _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3041-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Scripts written without spaces between words, and Korean, where particles are attached to nouns."""
-
 _SPACELESS_RUN = re.compile(f"([{_SPACELESS}]+)")
 _WORD_RUN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _ASCII_RUN = re.compile("[A-Za-z0-9]+")
 _DIGIT = re.compile("[0-9]")
 _TOKEN_CHARACTERS = 256
 """Number of characters of a token that are used; longer tokens are data, not words."""
-
 _JOINT = re.compile("[-_\u2010\u2011]")
 _CUT = re.compile("(?<=a)(?=A)|(?<=A)(?=Aa[Aa])|(?<=[Aa]{2})(?=0)|(?<=0)(?=[Aa]{2})")
 """Positions where a word is split, in its shape: capitals as A, digits as 0, all else as a."""
-
 _FOREIGN = re.compile(rf"[^\w{MARKS}.@+#]")
 """Characters that compatibility forms such as ½ bring into a token."""
 

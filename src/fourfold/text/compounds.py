@@ -19,49 +19,36 @@ from fourfold.text.language import is_strong_verb, stem, stems, verb_forms
 COMPOUND_WEIGHT = 0.4
 PART_WEIGHT = 0.5
 """Measured on two German collections: values from 0.3 to 0.6 gain the same; with more, compounds outrank the word."""
-
 FORM_WEIGHT = 0.6
 """Weight of other forms of a verb. Values from 0.5 to 0.8 gain the same, 1.0 hardly gains anything."""
-
 RELATIVES = 20
 """Maximum number of compounds and parts of one word."""
-
 _WORD_LETTERS = 4
 """Minimum length of a word that has relatives, or is one."""
-
 _KNOWN_LETTERS = 3
 """Minimum length of the other part of a compound if the lexicon contains it; `_WORD_LETTERS` otherwise."""
-
 _INNER_LETTERS = 5
 """Minimum length of a word that is searched inside longer ones."""
-
 _UNSUPPORTED_LETTERS = 5
 """Minimum length of the other part if neither the lexicon nor a link supports it."""
-
 LONG_TERM_LETTERS = _KNOWN_LETTERS + _INNER_LETTERS + _KNOWN_LETTERS
 """Minimum length of a compound with an inner part."""
-
 _PARTS = 3
 """Maximum number of parts of a compound."""
-
 _CHECKED_TERMS = 200
 """Maximum number of terms of the lexicon that are checked for each end of a word."""
-
 _LINKS = ("", "s", "n", "en", "es", "e", "er", "ungs", "heits", "keits", "schafts", "ions")
 """Letters between parts: Vertrag-s-partner, Sonne-n-schein; or a suffix lost in stemming: Versicher-ungs-fall."""
-
 _PREFIXES = """
     ab an auf aus be bei dar durch ein emp ent er fort ge gegen her hin hinter miss mit nach nieder uber um un unter ur
     ver vor weg wider wied zer zu zuruck zusamm
 """
 """Prefixes form another word, not a compound: bestellen. (Terms are stems, so they have no umlauts.)"""
-
 _SUFFIXES = """
     artig bar chen fach fahig formig frei haft heit ierung igkeit isch keit lein lich ling los massig nis reich sal sam
     schaft tion tum ung voll weis wert wurdig
 """
 """Suffixes are not words: Freundschaft is not a Schaft."""
-
 _NO_MODIFIERS = frozenset(_PREFIXES.split())
 _NO_HEADS = frozenset(_SUFFIXES.split())
 
@@ -231,19 +218,14 @@ def _known_modifiers(start: str, lexicon: Lexicon) -> Iterator[str]:
 
 CORRECTED_WEIGHT = 0.8
 """Weight of a corrected spelling, compared with 1 for a word that occurs as it was typed."""
-
 MOST_WORDS = 4
 """Maximum number of words of one query that are corrected."""
-
 MOST_SPELLINGS = 3
 """Maximum number of terms that replace one word."""
-
 _LETTERS = range(4, 25)
 """Length of the words that are corrected: a shorter word has too many neighbours."""
-
 _FIRST_LETTER_TOO = 6
 """Length of the words whose first letter is corrected, too."""
-
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюя", "αβγδεζηθικλμνξοπρσςτυφχψω")
 Frequencies = Callable[[Sequence[str]], Sequence[int]]
 

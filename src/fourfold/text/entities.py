@@ -14,14 +14,12 @@ from fourfold.text.language import stop_words
 
 NAME_WORDS = 6
 """Maximum number of words of a name in a query."""
-
 LONG_NAME_WORDS = 14
 """The same for a name whose first and last words are spelled as names: The Day They Robbed the Bank of England."""
 _MOST_LONG_NAMES = 100
 
 QUERY_NAMES = 400
 """Maximum number of names looked up for one query: about its first 70 words, and all quoted or capitalised names."""
-
 _SHORTEST_MENTION_LETTERS = 3
 _CACHED_WORDS = 200_000
 _CACHED_LENGTH = 64

@@ -17,10 +17,8 @@ MARKS = (
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3\u3099\u309a"
 )
 """Combining marks of living scripts. `\\w` does not match them, so it would split words."""
-
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe0f"
 """Soft hyphen, joiners and similar characters, which are not part of a word's spelling."""
-
 _WORD = re.compile(rf"[\w{MARKS}{INVISIBLE}]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 

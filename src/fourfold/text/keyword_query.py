@@ -15,22 +15,17 @@ from fourfold.text.language import certain_language, detect
 
 _GERMAN_SHARE = 0.01
 """Share of German items from which every query is expanded by German compounds."""
-
 _SPELT_SHARE = 0.01
 """Share of the items that a language needs for misspelt words to be looked up in it, besides the commonest one."""
-
 INNER_PART_ITEMS = 10_000
 """Maximum number of German items up to which compounds are found by an inner part, which scans all terms."""
-
 _COMPARED = (
     *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "sv"),
     *("da", "nb", "cs", "ro", "uk", "tr", "hu", "fi", "el", "ca"),
 )
 """Languages of the built-in encoder, whose vectors can be compared though their words differ."""
-
 _KNOWN_WORDS = 5_000
 """Maximum number of words that are remembered."""
-
 Variant = tuple[str, float]
 """A term and its weight."""
 

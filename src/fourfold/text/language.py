@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 CODES = frozenset(word_lists()["language_codes"].split())
 """Valid languages of items."""
-
 _FILE = Path(__file__).with_name("languages.bin")
 _READ_CHARACTERS = 300
 """Length of the beginning of a text that decides its language; the model reads as many bytes."""
-
 _UNITS_PER_NAT = 32
 """Scores are logarithms of probabilities times this."""
 _KNOWN_LEAD = 3 * _UNITS_PER_NAT
@@ -103,7 +101,6 @@ _ALGORITHMS = {
 
 _WITHOUT_MARKS = ("de", "en")
 """Languages whose stemmers get words without diacritics; other stemmers may add some (Turkish finlandı)."""
-
 _LOCK = Lock()
 """A Snowball stemmer has one buffer, so it is not thread-safe."""
 
@@ -150,7 +147,6 @@ _HOMOGRAPHS = frozenset(
     )
 )
 """Stems of nouns that also are those of a verb's form with another meaning: verträgt is not a form of Vertrag."""
-
 _PREFIXES = """
     ab an auf aus be bei da dar durch ein emp ent er fern fest fort frei gegen her heraus herein hervor hin hinaus
     hinein hinter hinzu los miss mit nach nieder statt teil ueber um unter ver vor voraus vorbei weg weiter wider

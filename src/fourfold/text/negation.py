@@ -83,7 +83,6 @@ def _has_infinitive(after: Sequence[str]) -> bool:
 
 _MOST_WORDS = 4
 """Maximum number of content words of one negated phrase."""
-
 _WORD = re.compile(r"[\w'’]+(?:-[\w'’]+)*|[^\w\s]")
 _QUOTED = re.compile('["“„»«][^"“”„«»\n]{2,200}["”“«»]|`[^`\n]{2,200}`')
 

@@ -14,10 +14,8 @@ WIDTH = 240
 """Default number of characters of a snippet."""
 _SCANNED_CHARACTERS = 50_000
 """Maximum number of characters of a text that are scanned for matches."""
-
 _LONGEST_WORD = 60
 """Number of characters within which a cut is moved to a space."""
-
 _ELLIPSIS = "…"
 _MARK = "**"
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=[^\s*])[^\n*]*[^\s*]\*\*(?![\w*])")

@@ -63,7 +63,6 @@ _NAMED: Final = r"(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend)
 _TO: Final = r" *(?:-|–|\bbis(?: +zum)?\b|\bund(?: +de[mn])?\b) *"
 _NOT_JAN: Final = rf"(?!(?<=von )jan\b(?!{_TO}))"
 """A message from Jan is one from a person; von Jan bis März is a time."""
-
 WORDS: Final = times.Words(
     months=_MONTH_NUMBERS,
     weekdays=_WEEKDAYS,

@@ -55,7 +55,6 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
 }
 """Headers of every answer of the API."""
-
 _STATUSES: Final[tuple[tuple[type[FourfoldError], int], ...]] = (
     (errors.NotFound, 404),
     (errors.NoAccess, 403),

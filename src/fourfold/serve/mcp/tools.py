@@ -192,7 +192,6 @@ def _parameter(name: str, holds: str, field: Any) -> inspect.Parameter:
 _AROUND_CHUNKS = 10
 _READ_ITEMS = 10
 """Maximum number of items per call, since a text may have a megabyte."""
-
 Embedding = Annotated[list[inputs.Number] | None, accepted("The vector, instead of one made from the text.")]
 Weight = Annotated[inputs.Number, Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
 

@@ -28,7 +28,6 @@ MENTIONS = "mentions"
 """The relation of the edges that follow from texts."""
 LABEL = "entity"
 """The label of nodes that were given none."""
-
 Step = tuple[int, str, int, float]
 """Node, relation, the node it leads to, weight."""
 

@@ -231,7 +231,6 @@ LOADING = "loading"
 """The setting in which a store keeps the mark of an unfinished load and the number of its records."""
 Counted = tuple[str, str, str]
 """Table, column, and the SQL of the right value."""
-
 SHARED_COUNTERS: tuple[Counted, ...] = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
     ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),

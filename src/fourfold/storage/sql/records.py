@@ -124,7 +124,6 @@ _FIELDS: dict[str, frozenset[str]] = {
 TYPES = tuple(_FIELDS)
 _OPTIONAL = frozenset((*OPTIONAL, "spans"))
 """Fields that a record has only if they are set; exports of older versions do not have them."""
-
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
 _REMEDY = "Correct or forget what it names in the store that was exported, then export it again"
