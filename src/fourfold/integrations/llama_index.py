@@ -9,7 +9,6 @@ from typing import Any, Final
 from fourfold.errors import InvalidQuery, MissingExtra
 from fourfold.filters import Condition, Every, Field, Not, Operator, Some, make_test
 from fourfold.integrations import documents
-from fourfold.integrations.documents import in_thread
 from fourfold.model import Filters, GivenFilters, Item, NewItem
 from fourfold.retrieval import Result
 
@@ -140,12 +139,27 @@ class FourfoldVectorStore(BasePydanticVectorStore):
 
     # ------------------------------------------------------------ the same for asyncio
 
-    async_add = in_thread(add)
-    aget_nodes = in_thread(get_nodes)
-    adelete = in_thread(delete)
-    adelete_nodes = in_thread(delete_nodes)
-    aclear = in_thread(clear)
-    aquery = in_thread(query)
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        return await asyncio.to_thread(self.add, nodes, **kwargs)
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    async def aclear(self) -> None:
+        await asyncio.to_thread(self.clear)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        return await asyncio.to_thread(self.query, query, **kwargs)
 
 
 class FourfoldRetriever(BaseRetriever):
@@ -233,7 +247,8 @@ def _test(filter: MetadataFilter) -> Condition:
         case FilterOperator.IS_EMPTY:
             return Some((make_test(field, "exists", False), make_test(field, "in", [None, []])))
         case FilterOperator.TEXT_MATCH | FilterOperator.TEXT_MATCH_INSENSITIVE:
-            remedy = "Put the words into the query"
-            raise InvalidQuery(f"the operator {filter.operator.value!r} is not supported", remedy)
+            raise InvalidQuery(
+                f"the operator {filter.operator.value!r} is not supported", "Put the words into the query"
+            )
         case operator:
             return make_test(field, _OPERATORS[operator], filter.value)
