@@ -89,7 +89,6 @@ class Memory(ProposalMethods, GraphMethods):
         request = PlanRequest(text, chosen, fusion, weights, alpha, most, only, rrf_k, recency, second, source_weights)
         per_file = None if per_source is None else check_per_source(per_source)
         surest, cuts = _checked_confidence(min_confidence), cut is not None and checked_cut(cut)
-        query_vector = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         options = ResultOptions(per_file, surest, explain, candidates=candidates, time=self._time_mode(time), view=view)
         names = [self.namespace]
@@ -99,7 +98,7 @@ class Memory(ProposalMethods, GraphMethods):
             if candidates:
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        asked = request, options, query_vector, filters
+        asked = request, options, None if vector is None else check_vector(vector), filters
         answers = [self._search.answer(name, *asked, datetime.now(UTC)) for name in names]
         answer = answers[0] if len(answers) == 1 else merged(answers)
         return without_unlikely(answer) if cuts else answer

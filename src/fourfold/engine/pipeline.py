@@ -92,7 +92,7 @@ class Outcome:
     def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
         return Numbers(
-            tuple([columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table])
+            tuple([hits_of(table[retriever]) for table in (self.scores, self.rankings) if retriever in table])
         )
 
 
@@ -105,6 +105,11 @@ class _Progress:
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     fatal: DamagedError | StoreReplaced | None = None
     """An error of the store itself."""
+
+    def answered(self, name: str, ranking: Ranking) -> None:
+        """From here on, hits are columns; retrievers that are not built in may return a list."""
+        hits = ranking.hits
+        self.rankings[name] = ranking if isinstance(hits, Hits) else replace(ranking, hits=columns(hits))
 
     def failed(self, name: str, error: Exception) -> None:
         self.degraded.append(Degraded(name, _reason(error)))
@@ -157,14 +162,14 @@ class Pipeline:
         scores = {} if inputs is None else self._unlisted_scores(query, plan, progress, inputs)
         coverage = _united(words.evidence, scores["keyword"].evidence) if "keyword" in scores else words.evidence
         started = time.perf_counter()
-        lists = {name: columns(ranking.hits) for name, ranking in rankings.items()}
+        lists = {name: hits_of(ranking) for name, ranking in rankings.items()}
         if inputs is not None:
-            unlisted = {name: columns(ranking.hits) for name, ranking in scores.items()}
+            unlisted = {name: hits_of(ranking) for name, ranking in scores.items()}
             fusion = fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
         else:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
-        if fusion.weights["graph"] > 0:
+        if fusion.weights["graph"] > 0 and (graph.linked or graph.evidence or graph.answers):
             held = held_back(fusion, graph.linked, graph.evidence, coverage, HELD_SHARES[plan.fusion])
             fusion = with_answers(held, graph.answers)
         both = all(name in lists for name in TEXTS)
@@ -235,7 +240,7 @@ class Pipeline:
 
     def _unlisted(self, rankings: Mapping[str, Ranking]) -> dict[str, Ints]:
         """For each retriever that can score, the ids that only others listed."""
-        listed = {name: columns(ranking.hits).ids for name, ranking in rankings.items()}
+        listed = {name: hits_of(ranking).ids for name, ranking in rankings.items()}
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
         every = np.concatenate(list(listed.values()))
         return {name: missing(every, listed[name]) for name in able}
@@ -266,11 +271,11 @@ class Pipeline:
         if not able:
             return None
         named = rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
-        texts = {name: columns(rankings[name].hits) for name in TEXTS if name in rankings}
+        texts = {name: hits_of(rankings[name]) for name in TEXTS if name in rankings}
         if self._expand_at_once is not None and len(named) <= MOST_NAMED:
             failures = len(progress.degraded)
+            others = [hits_of(ranking).ids for name, ranking in rankings.items() if name not in texts]
             factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
-            others = [columns(ranking.hits).ids for name, ranking in rankings.items() if name not in texts]
             expansion = plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
             at_once = partial(self._expand_at_once, expansion, query.filters)
             expanded = self._attempt(progress, next(iter(able)), at_once)
@@ -291,7 +296,7 @@ class Pipeline:
         until = time.monotonic() + self._seconds
         for name, call in calls.items():
             if name not in begun and (answer := self._attempt(progress, name, call)) is not None:
-                progress.rankings[name] = answer
+                progress.answered(name, answer)
         for name, task in begun.items():
             if not task.done.wait(until - time.monotonic()):
                 progress.timings_ms[name] = self._seconds * 1000
@@ -299,7 +304,7 @@ class Pipeline:
                 continue
             answer, progress.timings_ms[name] = task.result()
             if isinstance(answer, Ranking):
-                progress.rankings[name] = answer
+                progress.answered(name, answer)
             elif isinstance(answer, RequestError):
                 raise answer
             else:
@@ -362,6 +367,11 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     except Exception as error:  # noqa: BLE001  an injected retriever raises anything; `degraded` names it
         answer = error
     return answer, (time.perf_counter() - started) * 1000
+
+
+def hits_of(ranking: Ranking) -> Hits:
+    """The columns of a ranking that `_Progress.answered` has taken."""
+    return cast("Hits", ranking.hits)
 
 
 def highest(numbers: Mapping[int, float]) -> float | None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
 from fourfold.engine.confidence import Judge
-from fourfold.engine.pipeline import Outcome
+from fourfold.engine.pipeline import Outcome, hits_of
 from fourfold.engine.scope import CURRENT, View, happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
 from fourfold.limits import VERSIONS, WINDOWS
 from fourfold.model import Filters, Item, Json
 from fourfold.ranking.factors import TimeMode, explained, recency_factor, source_weight, window_factor
-from fourfold.ranking.fusion import NO_HITS, Fusion, columns, with_factors
+from fourfold.ranking.fusion import NO_HITS, Fusion, with_factors
 from fourfold.ranking.plan import PRESETS
 from fourfold.retrieval import (
     Candidates,
@@ -163,7 +163,7 @@ def _results(
     outcome: Outcome, order: Ordered, options: ResultOptions, judge: Judge, text: str, part: Hits
 ) -> list[Result]:
     graph = outcome.rankings.get("graph", _SILENT)
-    connected = outcome.fusion.listed("graph") if len(columns(graph.hits).ids) else frozenset[int]()
+    connected = outcome.fusion.listed("graph") if len(hits_of(graph).ids) else frozenset[int]()
     lines = Lines(outcome.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
     made: list[Result] = []
@@ -251,7 +251,7 @@ def response(
         applied_weights=outcome.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(columns(ranking.hits).ids) for name, ranking in outcome.rankings.items()},
+        counts={name: len(hits_of(ranking).ids) for name, ranking in outcome.rankings.items()},
         overlap=outcome.overlap,
         degraded=(*outcome.degraded, *_lacking(outcome, items)),
         notes=outcome.notes,

@@ -16,7 +16,7 @@ from fourfold.embed.base import EmbeddingModel
 from fourfold.engine import present
 from fourfold.engine.confidence import Judge
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
-from fourfold.engine.pipeline import Outcome, Pipeline
+from fourfold.engine.pipeline import Outcome, Pipeline, hits_of
 from fourfold.engine.present import (
     ANSWERS,
     JUDGED,
@@ -48,7 +48,7 @@ from fourfold.errors import EmbedderUnavailable, MissingExtra
 from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary
 from fourfold.ranking.factors import TimeMode, recency_factor
-from fourfold.ranking.fusion import FILE_NAME_PRESETS, RERANK, columns, ranks, with_file_names
+from fourfold.ranking.fusion import FILE_NAME_PRESETS, NO_HITS, RERANK, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
@@ -417,7 +417,7 @@ def _reasons(
 
 def _reread(item: int, outcome: Outcome) -> str:
     """The line of `why` about the reranking of an item."""
-    read = columns(outcome.rankings.get(RERANK, Ranking()).hits)
+    read = hits_of(outcome.rankings.get(RERANK, Ranking(NO_HITS)))
     for rank, hit in zip(ranks(read.scores).tolist(), read, strict=True):
         if hit.id == item:
             return f"rank {rank} of {len(read)}, score {hit.score:.4g}"
@@ -425,7 +425,7 @@ def _reread(item: int, outcome: Outcome) -> str:
 
 
 def _placed(name: str, item: int, outcome: Outcome, score: float | None) -> str:
-    hits = columns(outcome.rankings[name].hits)
+    hits = hits_of(outcome.rankings[name])
     spec = RETRIEVERS[name]
     for rank, hit in zip(ranks(hits.scores).tolist(), hits, strict=True):
         if hit.id == item:

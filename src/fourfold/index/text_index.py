@@ -426,9 +426,6 @@ class TextState:
             self.prepared[text] = prepared
         return prepared
 
-    def scorer(self, query: PreparedQuery) -> WordScorer:
-        return WordScorer(query, (self.published.part, self.tail.part), self.average_length)
-
 
 class TextIndex(TailedIndex[TextState]):
     CHANGES = Change.TEXT
@@ -477,21 +474,21 @@ class TextIndex(TailedIndex[TextState]):
 # ---------------------------------------------------------------- searching a state
 
 
-def search(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Ranking:
-    """The best `limit` of the allowed items (all, if None), of the published rows and of the tail."""
-    query = scorer.query.query
-    if not query.words:
-        return Ranking(notes=query.notes)
+def search(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> tuple[Ranking, WordScorer]:
+    """The best `limit` of the allowed items (all, if None), of the published rows and of the tail; and their scorer."""
     texts, tail = state.published, state.tail.permitted(allowed)
+    is_scan = allowed is not None and len(allowed) <= state.tuning.scan_rows
+    scanned = texts.permitted(allowed) if is_scan else NONE
+    passing = None if is_scan or (allowed is None and texts.all_live) else texts.mask(allowed)
+    scorer = WordScorer(prepared, (texts.part, state.tail.part), state.average_length)
+    if not prepared.query.words:
+        return Ranking(notes=prepared.query.notes), scorer
     try:
-        if allowed is not None and len(allowed) <= state.tuning.scan_rows:
-            scores = scorer.kernel.best(texts.permitted(allowed), tail, limit)
-        else:
-            passing = None if allowed is None and texts.all_live else texts.mask(allowed)
-            scores = scorer.kernel.best_words(passing, tail, limit)
+        kernel = scorer.kernel
+        scores = kernel.best(scanned, tail, limit) if is_scan else kernel.best_words(passing, tail, limit)
     except OutOfRange as error:
         raise Damaged("postings are damaged, or a row ends behind the last term") from error
-    return scorer.ranking(scores)
+    return scorer.ranking(scores), scorer
 
 
 def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Ranking:

@@ -79,7 +79,8 @@ class Connection(Db, psycopg.Connection[Any]):
     name_column: ClassVar[str] = "digest"
     any_name: ClassVar[str] = "digest = ANY(?::bytea[])"
     name_columns: ClassVar[Sequence[str]] = ("digest", "opening", "folded")
-    set_of = list
+    id_set = list
+    text_set = list
 
     def digests(self, wanted: Iterable[bytes]) -> list[bytes]:
         return list(wanted)

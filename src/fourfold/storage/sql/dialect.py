@@ -64,8 +64,9 @@ class Db(ABC):
     """A condition: the column has one of `names`, which are bound to the one `?` of this."""
     name_columns: ClassVar[Sequence[str]]
     """All columns of `names` that follow from a name in normal form."""
-    set_of: Callable[[list[Any]], Any]
-    """The binding of several numbers or texts."""
+    id_set: Callable[[list[int]], Any]
+    """The binding of several numbers."""
+    text_set: Callable[[list[str]], Any]
     execute: Any
     executemany: Any
     changes: Any
@@ -74,11 +75,11 @@ class Db(ABC):
 
     def ids(self, wanted: Iterable[int]) -> Any:
         """The binding of those numbers that a store could have assigned."""
-        return self.set_of(possible(wanted))
+        return self.id_set(possible(wanted))
 
     def texts(self, wanted: Iterable[str]) -> Any:
         """The binding of those texts that a store can hold; the others cannot match anything."""
-        return self.set_of(sendable(wanted))
+        return self.text_set(sendable(wanted))
 
     @abstractmethod
     def digests(self, wanted: Iterable[bytes]) -> Any:

@@ -112,8 +112,11 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
 
     def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
         """`namespace`: its name or number."""
-        super().__init__()
+        self.words = SqliteWords(self)
+        self.vectors = SqliteVectors(self)
+        self.tags = SqliteTags(self)
         self.graph = SqliteGraph(self)
+        super().__init__()
         sql = f"{_SQL}name = ?" if isinstance(namespace, str) else f"{_SQL}id = ?"
         *row, last, has_files, has_sources = (db.rows(sql, namespace) or _MISSING)[0]
         self.db = db
@@ -127,9 +130,6 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
-        self.words = SqliteWords(self)
-        self.vectors = SqliteVectors(self)
-        self.tags = SqliteTags(self)
 
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, ids)
@@ -206,9 +206,9 @@ class SqliteWords:
         allowed = at.allowed(filters)
 
         def search(state: TextState) -> Ranking:
-            prepared = state.query(text, at.languages)
-            scorer = at.scorers["keyword"] = state.scorer(prepared)
-            return text_index.search(state, scorer, limit, allowed)
+            ranking, scorer = text_index.search(state, state.query(text, at.languages), limit, allowed)
+            at.scorers["keyword"] = scorer
+            return ranking
 
         return at.caches.indexes.read_texts(at, search)
 
