@@ -163,7 +163,7 @@ def scope_pairs(snapshot: Snapshot, items: Sequence[Item], labels: Mapping[str, 
         near = snapshot.vectors.begin_nearest(vectors[item.id], duplicates.SIMILAR_ITEMS + 1, NO_FILTERS)()
         for hit in near.hits:
             other = by_number[hit.id]
-            if hit.id > item.id and duplicates.say_the_same(item, other):
+            if hit.id > item.id and duplicates.saying_the_same(item)(other):
                 same = words_of(item) == words_of(other)
                 known = same or labels[str(item.key)] == labels[str(other.key)]
                 yield Pair(hit.score, known, same, (words_of(item), words_of(other)))

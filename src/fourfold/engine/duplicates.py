@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -94,7 +95,9 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
         return []
     vector = snapshot.stored_vectors([item.id]).get(item.id)
     candidates = snapshot.rows.get([id for id in _candidates(snapshot, item, vector, filters) if id != item.id])
-    same = [each for each in candidates.values() if say_the_same(item, each)]
+    if not candidates:
+        return []
+    same = list(filter(saying_the_same(item), candidates.values()))
     vectors = {} if vector is None else snapshot.stored_vectors([each.id for each in same])
     near = [Similar(each.id, shared_words(item, each), _cosine(vector, vectors.get(each.id))) for each in same]
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))
@@ -105,7 +108,7 @@ def stored_already(snapshot: Snapshot, item: NewItem, filters: Filters) -> bool:
     if not snapshot.exists:
         return False
     candidates = snapshot.words.having(_rare_words(_text(item)), _COMPARED, filters)
-    return any(say_the_same(item, each) for each in snapshot.rows.get(candidates).values())
+    return any(map(saying_the_same(item), snapshot.rows.get(candidates).values()))
 
 
 def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: Filters) -> Sequence[int]:
@@ -124,26 +127,32 @@ def _rare_words(text: str) -> list[str]:
     return sorted(chosen, key=lambda word: (not word.isalpha(), len(word), word), reverse=True)[:_SEARCHED_WORDS]
 
 
-def say_the_same(one: Item | NewItem, other: Item | NewItem) -> bool:
-    """Whether two items have the same words and signs in order, but for those that add nothing, and state one fact.
+def saying_the_same(one: Item | NewItem) -> Callable[[Item | NewItem], bool]:
+    """Returns whether an item has the same words and signs in order, but for those that add nothing, and one fact.
 
-    The language of the first decides which words add nothing.
+    The language of the given one decides which words add nothing.
     """
-    facts = {(item.subject, item.attribute) for item in (one, other)} - {(None, None)}
-    times = {item.occurred_at for item in (one, other)} - {None}
-    lengths = sorted((len(_text(one)), len(_text(other))))
-    if len(facts) > 1 or len(times) > 1 or lengths[1] > _LONGER * lengths[0]:
-        return False
-    language = one.language or ""
-    (first, signs), (second, others) = _statement(one, language), _statement(other, language)
-    if len(first) != len(second) or signs != others:
-        return False
-    return all(a == b or _form(a, language) == _form(b, language) for a, b in zip(first, second, strict=True))
+    text, language = _text(one), one.language or ""
+    words, signs = _statement(text, language)
+
+    def says_the_same(other: Item | NewItem) -> bool:
+        facts = {(item.subject, item.attribute) for item in (one, other)} - {(None, None)}
+        times = {item.occurred_at for item in (one, other)} - {None}
+        other_text = _text(other)
+        shorter, longer = sorted((len(text), len(other_text)))
+        if len(facts) > 1 or len(times) > 1 or longer > _LONGER * shorter:
+            return False
+        other_words, other_signs = _statement(other_text, language)
+        if len(words) != len(other_words) or signs != other_signs:
+            return False
+        pairs = zip(words, other_words, strict=True)
+        return all(a == b or _form(a, language) == _form(b, language) for a, b in pairs)
+
+    return says_the_same
 
 
-def _statement(item: Item | NewItem, language: str) -> tuple[Sequence[str], Sequence[str]]:
-    """The words and the signs of an item that say something. In source code every character but white space does."""
-    text = _text(item)
+def _statement(text: str, language: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The words and the signs of a text that say something. In source code every character but white space does."""
     if _CODE.search(text):
         return (), _CODE_PIECES.findall(text)
     words = folded_words(text)
@@ -151,6 +160,7 @@ def _statement(item: Item | NewItem, language: str) -> tuple[Sequence[str], Sequ
     return [word for word in words if word not in fillers] or words, _SIGNS.findall(text)
 
 
+@lru_cache(4096)  # an item is compared with several, and most begin to differ at the same word
 def _form(word: str, language: str) -> str:
     """The stem of a word. What is planned and what is done are not the same: book, booking, booked."""
     if not word.isalpha():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.engine import keyed
-from fourfold.engine.duplicates import say_the_same, stored_already
+from fourfold.engine.duplicates import saying_the_same, stored_already
 from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import now
 from fourfold.engine.scope import visible
@@ -55,7 +55,7 @@ class ProposalMethods(ItemMethods):
             said = [NewItem(each.content) for each in earlier]
             chosen: list[NewItem] = []
             for item in sorted(new, key=_confidence, reverse=True):
-                if not any(say_the_same(item, each) for each in said):
+                if not any(map(saying_the_same(item), said)):
                     said.append(item)
                     chosen.append(item)
             room = SESSION_PROPOSALS - sum(proposal_of(each).session == asked for each in earlier)
