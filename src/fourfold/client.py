@@ -381,7 +381,18 @@ class Server:
         seconds: float = _ANSWER_SECONDS,
     ) -> httpx.Response:
         """`seconds`: how long an answer may take."""
-        request = self._request(method, path, body, query, headers, seconds)
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
+        headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
+        try:
+            content = body if isinstance(body, str) or body is None else json.dumps(body, allow_nan=False)
+            sent: dict[str, Any] = {"content": content, "params": parameters, "headers": headers}
+            timeout = httpx.Timeout(seconds, connect=_ANSWER_SECONDS)
+            request = self._http.build_request(method, path, timeout=timeout, **sent)
+        except UnicodeError as error:
+            raise errors.InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
+        except (TypeError, ValueError, RecursionError) as error:
+            remedy = "Use plain values"
+            raise errors.InvalidArgument(f"an argument cannot be sent as JSON ({error})", remedy) from error
         until = time.monotonic() + RETRY_SECONDS
         while True:
             try:
@@ -431,27 +442,6 @@ class Server:
             return answer.json() if answer.content else None
         except ValueError as error:
             raise self._not_json() from error
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        body: Json,
-        query: Mapping[str, Any] | None,
-        headers: Mapping[str, str] | None,
-        seconds: float,
-    ) -> httpx.Request:
-        parameters = {name: value for name, value in (query or {}).items() if value is not None}
-        headers = {"content-type": "application/json", "idempotency-key": uuid.uuid4().hex, **(headers or {})}
-        try:
-            content = body if isinstance(body, str) or body is None else json.dumps(body, allow_nan=False)
-            sent: dict[str, Any] = {"content": content, "params": parameters, "headers": headers}
-            timeout = httpx.Timeout(seconds, connect=_ANSWER_SECONDS)
-            return self._http.build_request(method, path, timeout=timeout, **sent)
-        except UnicodeError as error:
-            raise errors.InvalidQuery("a name has characters that cannot be stored", "Remove them") from error
-        except (TypeError, ValueError, RecursionError) as error:
-            raise errors.InvalidArgument(f"an argument cannot be sent as JSON ({error})", "Use plain values") from error
 
 
 def _is_address(url: str) -> bool:

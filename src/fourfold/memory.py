@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fourfold.engine.replication import SyncReport
     from fourfold.model import Vector
     from fourfold.storage.exchange import Moved
+    from fourfold.storage.values import Vocabulary
 
 
 @checks_arguments
@@ -173,18 +174,19 @@ class Memory(ProposalMethods, GraphMethods):
 
     def kinds(self) -> list[tuple[str, int]]:
         """Kinds with the number of their items, the commonest first."""
-        with self._reading() as snapshot:
-            return _commonest(snapshot.rows.vocabulary("kind"))
+        return self._vocabulary("kind")
 
     def languages(self) -> list[tuple[str, int]]:
         """Languages with the number of their items, the commonest first."""
-        with self._reading() as snapshot:
-            return _commonest(snapshot.rows.vocabulary("language"))
+        return self._vocabulary("language")
 
     def metadata_keys(self) -> list[tuple[str, int]]:
         """Top-level keys of metadata with the number of items that have them, the commonest first."""
+        return self._vocabulary("metadata")
+
+    def _vocabulary(self, field: Vocabulary) -> list[tuple[str, int]]:
         with self._reading() as snapshot:
-            return _commonest(snapshot.rows.vocabulary("metadata"))
+            return _commonest(snapshot.rows.vocabulary(field))
 
     def namespaces(self) -> list[tuple[str, int]]:
         """Namespaces with the number of their items, by name."""

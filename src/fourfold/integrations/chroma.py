@@ -90,7 +90,7 @@ def open_collection(place: str | Path, name: str) -> Collection:
     collection = ServerCollection(str(place), name)
     with suppress(ConnectionError):
         collection.connect()
-    return collection
+    return cast("Collection", collection)
 
 
 class ServerCollection:
@@ -109,22 +109,8 @@ class ServerCollection:
                 raise ConnectionError(str(error) or "Chroma does not answer") from error
         return self._real
 
-    @property
-    def metadata(self) -> Any:
-        return getattr(self.connect(), "metadata", None)
-
-    @property
-    def configuration_json(self) -> Any:
-        return getattr(self.connect(), "configuration_json", None)
-
-    def count(self) -> int:
-        return self.connect().count()
-
-    def query(self, query_embeddings: Any, **options: Any) -> Mapping[str, Any]:
-        return self.connect().query(query_embeddings, **options)
-
-    def get(self, ids: Any = None, **options: Any) -> Mapping[str, Any]:
-        return self.connect().get(ids, **options)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connect(), name)
 
 
 def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- reading
 
-_BLANKS: Final = " \t\r\n"
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_BETWEEN: Final = re.compile(r"[ \t\r\n,:]*")
+"""What separates values."""
 _DAMAGED: Final = "Write the file again with the tool that it comes from; nothing was imported"
 
 
@@ -66,44 +68,36 @@ class JsonText:
         self._first_line = first_line
 
     def whole(self) -> Placed:
-        start = self._skip(0)
+        start = self._skip(0, _BLANKS)
         value, end = self._value(start)
-        if self._skip(end) < len(self._text):
-            raise self._wrong(self._skip(end), "text after the end of the JSON value")
+        if (end := self._skip(end, _BLANKS)) < len(self._text):
+            raise self._wrong(end, "text after the end of the JSON value")
         return Placed(self._line(start), value)
 
     def elements(self, *names: str) -> Iterator[Placed]:
         """The elements of a list: the whole file, or the first of these keys of an object that is the whole file."""
-        start = self._skip(0)
-        if names and self._text[start : start + 1] == "{":
-            start = self._member(start, names)
+        start = self._skip(0, _BLANKS)
+        self._value(start)  # it is well-formed: what follows relies on it
+        if names and self._text[start] == "{":
+            start = next((place for key, place in self._members(start) if key in names), -1)
+            if start < 0:
+                raise self._wrong(self._skip(0, _BLANKS), f"the key {names[0]!r} is missing")
         self.whole()
-        if self._text[start : start + 1] != "[":
+        if self._text[start] != "[":
             raise self._wrong(start, "a list is expected here")
-        yield from self._list(start)
-
-    def _list(self, start: int) -> Iterator[Placed]:
         place = self._skip(start + 1)
         while self._text[place] != "]":
             value, end = self._value(place)
             yield Placed(self._line(place), value)
             place = self._skip(end)
-            if self._text[place] == ",":
-                place = self._skip(place + 1)
 
-    def _member(self, start: int, names: tuple[str, ...]) -> int:
-        """Where the value of one of these keys starts."""
-        self._value(start)  # the object is well-formed: what follows relies on it
+    def _members(self, start: int) -> Iterator[tuple[Json, int]]:
+        """The keys of an object, and where their values start."""
         place = self._skip(start + 1)
         while self._text[place] != "}":
             key, end = self._value(place)
-            value = self._skip(self._skip(end) + 1)
-            if key in names:
-                return value
+            yield key, (value := self._skip(end))
             place = self._skip(self._value(value)[1])
-            if self._text[place] == ",":
-                place = self._skip(place + 1)
-        raise self._wrong(start, f"the key {names[0]!r} is missing")
 
     def _value(self, place: int) -> tuple[Json, int]:
         try:
@@ -113,10 +107,9 @@ class JsonText:
         except (ValueError, RecursionError) as error:
             raise self._wrong(place, f"not JSON ({error})") from error
 
-    def _skip(self, place: int) -> int:
-        while place < len(self._text) and self._text[place] in _BLANKS:
-            place += 1
-        return place
+    def _skip(self, place: int, skipped: re.Pattern[str] = _BETWEEN) -> int:
+        match = skipped.match(self._text, place)
+        return place if match is None else match.end()
 
     def _line(self, place: int) -> int:
         return bisect_right(self._breaks, place - 1) + self._first_line
