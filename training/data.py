@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,9 @@ UNSPELT = ("[UNK]", "[MASK]", "[CLS]", "[SEP]", "[PAD]")
 PREFIXES = np.array([[23032, 1024], [6019, 1024]], np.int32)
 """The pieces of "query:" and "passage:"."""
 HEAD = 3
+QUESTION_MARK, LONGEST_QUESTION, LONGEST_KEYWORDS = 1029, 40, 12
+QUERY_SHARES = {"question": 0.8, "short": 0.5, "sentence": 0.3, "long": 0.1}
+"""How often a text is read with "query:" instead of "passage:", by its form."""
 PARAGRAPH_SENTENCES = (2, 3, 4, 6, 8)
 LEAST_TOKENS = 6
 """Of a sentence that becomes part of a paragraph."""
@@ -71,7 +73,7 @@ def read(folder: Path, seed: int, *, teachers: bool = False) -> Texts:
     count, meaning = len(bodies["english"].lengths), arrays["meaning"].astype(np.int64)
     sentences, paragraph = _paragraphs(bodies["other"].lengths, arrays, draw)
     joined = int(paragraph.max()) + 1
-    head = draw.integers(0, 2, count + joined)
+    head = (draw.random(count + joined) >= _asked(bodies["english"], joined)).astype(np.int64)
     alone = np.arange(count)
     english = np.concatenate([alone, meaning[sentences]]), np.concatenate([alone, count + paragraph])
     every, nothing = np.arange(count + joined), np.zeros(count + joined, np.int8)
@@ -97,24 +99,39 @@ def read(folder: Path, seed: int, *, teachers: bool = False) -> Texts:
 
 
 def respelt(bodies: Bodies, pieces: list[str], known: int) -> Bodies:
-    """The same words in the first `known` pieces of the vocabulary."""
+    """The same words in the first `known` pieces of the vocabulary; only words with other pieces change."""
     begins = np.array([not piece.startswith("##") for piece in pieces])[bodies.ids]
     begins[np.cumsum(bodies.lengths) - bodies.lengths] = True
     starts = np.flatnonzero(begins)
-    place = np.arange(len(bodies.ids)) - np.repeat(starts, np.diff(starts, append=len(bodies.ids)))
-    factors = np.random.default_rng(1).integers(1, 1 << 62, place.max() + 1, dtype=np.uint64) | np.uint64(1)
-    hashes = np.add.reduceat((bodies.ids.astype(np.uint64) + np.uint64(1)) * factors[place], starts)
-    _, first, word = np.unique(hashes, return_index=True, return_inverse=True)
     ends = np.append(starts[1:], len(bodies.ids))
+    changed = np.flatnonzero(np.maximum.reduceat(bodies.ids, starts) >= known)
     table = {piece: number for number, piece in enumerate(pieces[:known])}
-    spelt = [_greedy([pieces[each] for each in bodies.ids[starts[n] : ends[n]]], table) for n in first]
-    size = np.array([len(each) for each in spelt])
-    flat = np.fromiter(chain.from_iterable(spelt), np.int32)
-    sizes = size[word]
-    inner = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    memory: dict[bytes, list[int]] = {}
+    parts: list[np.ndarray] = []
+    sizes = ends - starts
+    done = 0
+    for word in changed:
+        ids = bodies.ids[starts[word] : ends[word]]
+        spelt = memory.get(ids.tobytes())
+        if spelt is None:
+            spelt = memory[ids.tobytes()] = _greedy([pieces[each] for each in ids], table)
+        parts += [bodies.ids[done : starts[word]], np.array(spelt, np.int32)]
+        sizes[word], done = len(spelt), ends[word]
     text = np.repeat(np.arange(len(bodies.lengths)), bodies.lengths)[starts]
-    ids = flat[np.repeat((np.cumsum(size) - size)[word], sizes) + inner]
-    return Bodies(ids, np.bincount(text, sizes, len(bodies.lengths)).astype(np.int64))
+    return Bodies(
+        np.concatenate([*parts, bodies.ids[done:]]), np.bincount(text, sizes, len(bodies.lengths)).astype(np.int64)
+    )
+
+
+def _asked(english: Bodies, paragraphs: int) -> np.ndarray:
+    """How often each text is read as a query: questions mostly, long texts and paragraphs rarely."""
+    last = english.ids[np.maximum(np.cumsum(english.lengths) - 1, 0)]
+    shares = np.select(
+        [english.lengths > LONGEST_QUESTION, last == QUESTION_MARK, english.lengths <= LONGEST_KEYWORDS],
+        [QUERY_SHARES["long"], QUERY_SHARES["question"], QUERY_SHARES["short"]],
+        QUERY_SHARES["sentence"],
+    )
+    return np.concatenate([shares, np.full(paragraphs, QUERY_SHARES["long"])])
 
 
 def _greedy(word: list[str], table: dict[str, int]) -> list[int]:

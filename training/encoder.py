@@ -1,22 +1,56 @@
-"""BERT as the encoder needs it: texts of one length at a time, so that nothing is padded and no mask is needed."""
+"""BERT as the encoder needs it: texts packed one behind the other, so that nothing is padded and no mask is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from data import Texts
+from data import WINDOW_TOKENS, Texts
 from torch import Tensor, nn
 
 WIDTH, HEADS, INNER, PLACES, EPSILON = 384, 12, 1536, 512, 1e-12
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-BLOCK_TOKENS = 8_192 if DEVICE == "cpu" else 524_288
+if DEVICE == "cuda":
+    from torch.nn.attention.varlen import varlen_attn
+PACK_TOKENS = 8_192 if DEVICE == "cpu" else 131_072
 LONGEST_START = 2.5
 """Means of several vectors are shorter than one; they are stretched to the usual length, at most by this factor."""
 
 Weights = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Batch:
+    ids: Tensor
+    column: Tensor
+    """The place of each id in its text."""
+    ends: Tensor
+    """Where each text begins, and where the last one ends."""
+    owners: Tensor
+    """The text of each id."""
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, ends: Tensor) -> Tensor:
+    """Let the ids of each text read each other."""
+    if DEVICE == "cuda":
+        return varlen_attn(query, key, value, ends, ends, WINDOW_TOKENS, WINDOW_TOKENS)
+    cuts = ends[1:-1].tolist()
+    parts = (torch.tensor_split(each, cuts) for each in (query, key, value))
+    return torch.cat(
+        [
+            functional.scaled_dot_product_attention(*(each.transpose(0, 1) for each in text)).transpose(0, 1)
+            for text in zip(*parts, strict=True)
+        ]
+    )
+
+
+def means(states: Tensor, batch: Batch) -> Tensor:
+    """The mean of the states of each text."""
+    lengths = batch.ends.diff().unsqueeze(1)
+    sums = torch.zeros(len(lengths), WIDTH, device=states.device).index_add(0, batch.owners, states.float())
+    return sums / lengths
 
 
 class Layer(nn.Module):
@@ -26,12 +60,11 @@ class Layer(nn.Module):
         self.seen, self.thought = nn.LayerNorm(WIDTH, EPSILON), nn.LayerNorm(WIDTH, EPSILON)
         self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
 
-    def forward(self, states: Tensor) -> Tensor:
-        texts, tokens, _ = states.shape
-        query, key, value = self.qkv(states).view(texts, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(states.shape)
-        states = self.seen(states + self.out(mixed))
-        return self.thought(states + self.down(functional.gelu(self.up(states))))
+    def forward(self, states: Tensor, ends: Tensor) -> Tensor:
+        query, key, value = self.qkv(states).view(len(states), 3, HEADS, -1).unbind(1)
+        mixed = attend(query, key, value, ends).reshape(states.shape)
+        states = self.seen(states + self.out(mixed)).to(mixed.dtype)
+        return self.thought(states + self.down(functional.gelu(self.up(states)))).to(mixed.dtype)
 
 
 class Encoder(nn.Module):
@@ -41,12 +74,12 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(WIDTH, EPSILON)
         self.layers = nn.ModuleList(Layer() for _ in range(layers))
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Ids of texts of one length in, the mean of the last states of each out."""
-        states = self.norm(self.words(ids) + self.places[: ids.shape[1]])
+    def forward(self, ids: Tensor, column: Tensor, ends: Tensor) -> Tensor:
+        """The last state of each id."""
+        states = self.norm(self.words(ids) + self.places[column])
         for layer in self.layers:
-            states = layer(states)
-        return states.float().mean(1)
+            states = layer(states, ends)
+        return states
 
 
 LAYER_NAMES = {
@@ -113,43 +146,45 @@ def with_translations(vectors: np.ndarray, pieces: int, table: dict[str, np.ndar
     return made.astype(np.float32)
 
 
-class Blocks:
-    """Texts on the device, read in blocks of one length."""
+class Packed:
+    """Texts on the device, packed one behind the other into batches: nothing is padded, so nothing is masked."""
 
     def __init__(self, texts: Texts) -> None:
         self.lengths = texts.lengths
         self._ids = torch.from_numpy(texts.ids).to(DEVICE)
         self._starts = torch.from_numpy(texts.starts).to(DEVICE)
+        self._lengths = torch.from_numpy(texts.lengths).to(DEVICE)
 
-    def __getitem__(self, places: np.ndarray) -> Tensor:
-        start = self._starts[torch.from_numpy(places).to(DEVICE)]
-        length = int(self.lengths[places[0]])
-        return self._ids[start[:, None] + torch.arange(length, device=DEVICE)].long()
+    def batch(self, places: Tensor, tokens: int, *, skip: slice = slice(0, 0)) -> Batch:
+        """Pack texts that have `tokens` ids together; `skip` leaves out columns of each."""
+        left_out = skip.stop - skip.start
+        lengths = self._lengths[places] - left_out
+        ends = lengths.cumsum(0)
+        owners = torch.repeat_interleave(lengths, output_size=tokens - left_out * len(places))
+        column = torch.arange(len(owners), device=DEVICE) - (ends - lengths)[owners]
+        ids = self._ids[(self._starts[places])[owners] + column + left_out * (column >= skip.start)]
+        return Batch(ids.long(), column, functional.pad(ends, (1, 0)).int(), owners)
 
-    def order(self, tokens: int, most: int, draw: np.random.Generator | None = None) -> Iterator[np.ndarray]:
-        """Yield the places of texts of one length, about `tokens` at a time, in random order if `draw` is given."""
-        order = np.arange(len(self.lengths)) if draw is None else draw.permutation(len(self.lengths))
-        order = order[np.argsort(self.lengths[order], kind="stable")]
-        cuts = np.flatnonzero(np.diff(self.lengths[order])) + 1
-        blocks: list[np.ndarray] = []
-        for group in np.split(order, cuts):
-            size = min(most, max(1, tokens // int(self.lengths[group[0]])))
-            blocks += [group[start : start + size] for start in range(0, len(group), size)]
-        if draw is not None:
-            draw.shuffle(blocks)
-        yield from blocks
+    def packs(self, order: Tensor, tokens: int) -> list[tuple[Tensor, int]]:
+        """Cut an order of texts into packs of at most `tokens` ids, each with the number of its ids."""
+        sums = self._lengths[order].cumsum(0)
+        step = tokens - int(self.lengths.max())
+        cuts = torch.arange(step, int(sums[-1]) + step, step, device=DEVICE)
+        ends = torch.searchsorted(sums, cuts, right=True)
+        totals = sums[ends - 1].diff(prepend=sums.new_zeros(1)).tolist()
+        sizes = ends.diff(prepend=ends.new_zeros(1)).tolist()
+        return list(zip(order.split(sizes), totals, strict=True))
 
 
 @torch.no_grad()
-def embed(encoder: Encoder, texts: Texts, *, skip: slice | None = None) -> Tensor:
-    """The unit vectors of all texts; `skip` leaves out columns."""
-    blocks = Blocks(texts)
+def embed(encoder: Encoder, texts: Texts, *, skip: slice = slice(0, 0), first: bool = False) -> Tensor:
+    """The unit vectors of all texts; `skip` leaves out columns, `first` takes the state of [CLS], not the mean."""
+    packed = Packed(texts)
     vectors = torch.empty(len(texts.lengths), WIDTH, device=DEVICE, dtype=torch.float16 if DEVICE == "cuda" else None)
-    for places in blocks.order(BLOCK_TOKENS, 65_536):
-        ids = blocks[places]
-        if skip is not None:
-            ids = torch.cat([ids[:, : skip.start], ids[:, skip.stop :]], 1)
+    for places, tokens in packed.packs(torch.argsort(torch.from_numpy(texts.lengths).to(DEVICE)), PACK_TOKENS):
+        batch = packed.batch(places, tokens, skip=skip)
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
-            made = encoder(ids)
-        vectors[torch.from_numpy(places).to(DEVICE)] = functional.normalize(made, dim=-1).to(vectors.dtype)
+            states = encoder(batch.ids, batch.column, batch.ends)
+        made = states[batch.ends[:-1].long()] if first else means(states, batch)
+        vectors[places] = functional.normalize(made.float(), dim=-1).to(vectors.dtype)
     return vectors

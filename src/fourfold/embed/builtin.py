@@ -13,15 +13,19 @@ from fourfold.limits import MODEL_TOKENS
 ENCODERS: Final = Path(__file__).with_name("encoders")
 MODEL, WORDS, VOCABULARY = "encoder.onnx", "words.bin", "vocab.txt"
 SHA256: Final = {
-    MODEL: "1de7cd9c2889daa3b02f37a175782f3d043d55722e7e007132077ea8e8f691fe",
-    WORDS: "ef7662ccd81658fede6931dd99280a9cab8d077642d6f15c01bd43ee91aa5f2a",
+    MODEL: "f0716ce65385aaeadb178cc3122f48037d887e5887456320a6dc7ad48b21f9dd",
+    WORDS: "8ec796f8088e2416265a0f85a31bd072e964604dc9c62bbe7c92b35cdc6babe5",
     VOCABULARY: "771cfc1dcf169578cc424e7e3dd7117fc839ac9f88b26073d7275e3f9d6c906a",
 }
 DIMENSION: Final = 384
 QUERY_PREFIX: Final = "query: "
 PASSAGE_PREFIX: Final = "passage: "
 FINGERPRINT: Final = f"builtin/{SHA256[MODEL][:16]}+{SHA256[WORDS][:16]}/query+passage/mean/{MODEL_TOKENS}/{DIMENSION}"
-REPLACED: Final = ("minilm/all-MiniLM-L6-v2-int8@", "builtin/1e7666a69fd104ba+23a030f2dfbfbe15/")
+REPLACED: Final = (
+    "minilm/all-MiniLM-L6-v2-int8@",
+    "builtin/1e7666a69fd104ba+23a030f2dfbfbe15/",
+    "builtin/1de7cd9c2889daa3+ef7662ccd81658f/",
+)
 """How the fingerprints of earlier built-in encoders begin. The one that is replaced next has to be added."""
 BERT_PIECES: Final = 30_522
 """The vocabulary begins with that of bert-base-uncased."""

@@ -62,12 +62,12 @@ class Fit(NamedTuple):
     per: Evidence
 
 
-BOTH: Final = Fit(-5.25, Evidence(nearness=4.75, words=1.65, lead=7.3, alone=4.4, asked=6.25, first=1.45))
-VECTORS: Final = Fit(-6.15, Evidence(nearness=8.0, lead=5.4, first=1.5))
+BOTH: Final = Fit(-5.25, Evidence(nearness=4.65, words=1.7, lead=7.65, alone=4.4, asked=6.1, first=1.45))
+VECTORS: Final = Fit(-5.95, Evidence(nearness=7.55, lead=5.85, first=1.45))
 """Without keyword search."""
-WORDS: Final = Fit(-3.4, Evidence(words=1.6, lead_words=5.8, asked=5.25, first=1.3))
+WORDS: Final = Fit(-3.4, Evidence(words=1.55, lead_words=5.65, asked=5.15, first=1.4))
 """For items without a cosine."""
-READ: Final = Fit(-5.8, Evidence(nearness=3.25, words=1.05, lead=4.5, alone=4.4, asked=6.85, first=0.85, read=3.7))
+READ: Final = Fit(-5.8, Evidence(nearness=3.2, words=1.05, lead=4.75, alone=4.35, asked=6.75, first=0.9, read=3.65))
 """For items that the built-in reranker has read."""
 READ_SCALE: Final = 4.0
 """Its scores are logits, from -11 to 11; differences near 0 count most."""
