@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from copy import copy
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from fourfold import threads
 from fourfold.client import RemoteMemory
 from fourfold.config import Settings
 from fourfold.memory import Memory
@@ -56,6 +57,23 @@ def _alone(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     return call
 
 
+def _awaitable(call: Callable[[], T], begin: Callable[[Callable[[], None]], threads.Task[None]]) -> asyncio.Future[T]:
+    """The result of a call that `begin` runs in another thread, unless it is cancelled before."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001  the awaiting caller gets it
+                future.set_exception(error)
+
+    task = begin(run)
+    if task.done.is_set:
+        task.result()  # raises if there is no thread for it
+    return asyncio.wrap_future(future)
+
+
 def _complete(kind: C) -> C:
     """Adds the methods of Memory that the class does not name: its lines tell type checkers what there is."""
     for name in dir(Memory):
@@ -76,11 +94,11 @@ class AsyncMemory:
     def __init__(self, memory: Memory | RemoteMemory) -> None:
         """`AsyncMemory(fourfold.connect(URL))` has the methods that a server offers."""
         self._memory = memory
-        self._threads = ThreadPoolExecutor(THREADS, "fourfold-call")
+        self._threads = threads.Workers(THREADS, "fourfold-call")
 
     async def _run(self, call: Callable[[], T]) -> T:
         self._memory.owner.check()  # a forked child would wait for a thread that it does not have
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await _awaitable(call, self._threads.submit)
 
     def note_search(self, response: SearchResponse, via: str, namespaces: Sequence[str]) -> None:
         """Keeps a receipt of a search; a server keeps its own."""
@@ -183,17 +201,13 @@ class AsyncMemory:
 
     async def close(self) -> None:
         """Closes the memory when the calls that are running have ended."""
-        closing = ThreadPoolExecutor(1, "fourfold-close")  # asyncio.run would wait for a thread of the loop's own pool
-        try:
-            await asyncio.get_running_loop().run_in_executor(closing, self._close)
-        finally:
-            closing.shutdown(wait=False)
+        await _awaitable(self._close, partial(threads.start, name="fourfold-close"))
 
     def _close(self) -> None:
         try:
             self._memory.close()
         finally:
-            self._threads.shutdown()  # a call that is still running ends now, since its store is closed
+            self._threads.close()  # a call that is still running ends now, since its store is closed
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 from weakref import WeakSet
+
+from fourfold.errors import WorldError
 
 T = TypeVar("T")
 
@@ -88,7 +90,7 @@ class Task(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         """Instead of `run`."""
-        self._error = error
+        self._call, self._error = None, error
         self.done.set()
 
     def result(self, seconds: float | None = None) -> T:
@@ -103,23 +105,37 @@ class Task(Generic[T]):
             del self
 
 
+NO_THREAD: Final = "can't start new thread"
+"""What Python says if the system starts no more threads."""
+
+
+def no_thread() -> WorldError:
+    return WorldError("the system starts no more threads", "Raise the limit of processes (ulimit -u)")
+
+
 def start(call: Callable[[], T], name: str) -> Task[T]:
-    """Runs the call in a daemon thread of its own."""
+    """Runs the call in a daemon thread of its own. The task has failed if the system starts no more threads."""
     task = Task(call)
-    _thread.start_new_thread(_launch, (task, name))
+    try:
+        _thread.start_new_thread(_launch, (task, name))
+    except RuntimeError:
+        task.fail(no_thread())
     return task
 
 
 def _launch(task: Task[T], name: str) -> None:
-    """In a thread that ends at once: Thread.start waits for an Event."""
+    """In a thread that ends at once, because Thread.start waits for an Event; if that one is the last, it does it."""
     try:
         threading.Thread(target=task.run, name=name, daemon=True).start()
-    except RuntimeError as error:  # no more threads
-        task.fail(error)
+    except RuntimeError:
+        task.run()
 
 
 class Workers:
-    """At most `count` threads, started when they are needed, that run calls in their order."""
+    """At most `count` threads, started when they are needed, that run calls in their order.
+
+    If the system starts no more threads, those that run do the work; if none does, the call has failed.
+    """
 
     def __init__(self, count: int, name: str) -> None:
         self.count = count
@@ -137,9 +153,14 @@ class Workers:
         with self._changing:
             if self._closed:
                 raise RuntimeError("these threads were ended")
+            if len(self._threads) < min(self.count, self._unfinished + 1):
+                thread = start(self._work, self._name)
+                if not thread.done.is_set:  # it runs, since only closing ends it
+                    self._threads.append(thread)
+                elif not self._threads:
+                    task.fail(no_thread())
+                    return task
             self._unfinished += 1
-            if len(self._threads) < min(self.count, self._unfinished):
-                self._threads.append(start(self._work, self._name))
             self._calls.put(cast("Task[object]", task))
         return task
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from concurrently import begin, every_interruption, interrupted
 
-from fourfold import scheduling, threads
+from fourfold import AsyncMemory, Memory, scheduling, threads
+from fourfold.cli import main
+from fourfold.errors import WorldError
 from fourfold.index.locks import Lease
 from fourfold.scheduling import Turns
 from fourfold.storage.sqlite.database import Database
@@ -76,13 +78,12 @@ def test_task_has_the_result_or_the_error_of_its_call() -> None:
     assert slow.result(10)
 
 
-def test_thread_that_cannot_be_started_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_thread_that_the_system_gives_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: threads.threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threads.threading.Thread, "start", refused)
-    with pytest.raises(RuntimeError, match="new thread"):
-        threads.start(lambda: 3, "fourfold-test").result(10)
+    assert threads.start(lambda: 3, "fourfold-test").result(10) == 3
 
 
 def test_interrupted_submit_leaves_the_workers_usable() -> None:
@@ -169,3 +170,74 @@ def test_close_also_ends_a_thread_that_ctrl_c_kept_out_of_the_list() -> None:
     closing = threads.start(workers.close, "closing")
     assert closing.done.wait(5.0)
     assert unlisted.done.wait(5.0)
+
+
+@pytest.fixture
+def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets the system refuse every thread, as `ulimit -u` does."""
+
+    def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    return lambda: monkeypatch.setattr("_thread.start_new_thread", refused)
+
+
+@pytest.mark.spec("S1.8", "B4")
+def test_a_thread_that_cannot_start_is_a_typed_error_of_its_task(no_more_threads: Callable[[], None]) -> None:
+    workers = threads.Workers(2, "fourfold-test")
+    no_more_threads()
+    for task in (threads.start(lambda: 1, "one"), workers.submit(lambda: 2), workers.submit(lambda: 3)):
+        with pytest.raises(WorldError, match="no more threads"):
+            task.result(10)
+    workers.close()
+
+
+@pytest.mark.spec("S1.8", "B4")
+def test_workers_that_run_do_the_work_of_those_that_cannot_start(no_more_threads: Callable[[], None]) -> None:
+    workers = threads.Workers(3, "fourfold-test")
+    assert workers.submit(lambda: 1).result(10) == 1
+    no_more_threads()
+    assert [task.result(10) for task in [workers.submit(lambda: 2)] * 5] == [2] * 5
+
+
+@pytest.mark.spec("S1.8", "B4")
+def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(
+    tmp_path: Path, no_more_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(tmp_path / "store") as memory:
+        no_more_threads()
+        stored = memory.add("The router is in room 4", wait=True)
+        response = memory.search("router")
+        assert "semantic" in {each.retriever for each in response.degraded}
+        monkeypatch.undo()
+        memory.add("The printer is in room 5", wait=True)
+        assert memory.search("router").results[0].id == stored.id
+        assert in_time(lambda: published(memory))
+
+
+def published(memory: Memory) -> bool:
+    while memory.status()["namespaces"]["default"]["unpublished_changes"]:
+        time.sleep(0.01)
+    return True
+
+
+async def test_a_call_that_gets_no_thread_is_a_typed_error_and_never_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_more_threads: Callable[[], None]
+) -> None:
+    async with await AsyncMemory.open(tmp_path / "store", embedder="none") as memory:
+        no_more_threads()
+        with pytest.raises(WorldError, match="no more threads"):
+            await memory.add("The router is in room 4")
+        monkeypatch.undo()
+        assert await memory.count() == 0
+
+
+def test_the_command_line_names_what_the_system_does_not_give() -> None:
+    for error, named in (
+        (MemoryError(), "memory"),
+        (ExceptionGroup("servers", [ValueError(), RuntimeError("can't start new thread")]), "threads"),
+    ):
+        lacking = main._lacking(error)  # pyright: ignore[reportPrivateUsage]
+        assert lacking is not None
+        assert named in lacking.message
+    assert main._lacking(RuntimeError("a bug")) is None  # pyright: ignore[reportPrivateUsage]

@@ -13,6 +13,7 @@ import click
 from fourfold.cli.commands import COMMANDS, SECTIONS, Globals, Group, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.errors import FourfoldError, RequestError, WorldError
+from fourfold.threads import NO_THREAD, no_thread
 
 INTERRUPTED: Final = 130
 """What a shell reports of a program that Ctrl-C ended."""
@@ -70,7 +71,24 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         warn("aborted")
         interrupted = isinstance(aborted.__context__, KeyboardInterrupt)
         code = INTERRUPTED if interrupted else RequestError.exit_code
+    except (MemoryError, RuntimeError, ExceptionGroup) as error:
+        if (lacking := _lacking(error)) is None:
+            raise
+        code = _report(lacking, arguments)
     raise SystemExit(code or 0)
+
+
+def _lacking(error: Exception) -> WorldError | None:
+    """The error to report if the system gave too little memory, or no thread; also somewhere in a group of a server."""
+    match error:
+        case MemoryError():
+            return WorldError("the system gives no more memory", "Close other programs, or raise the limit (ulimit -v)")
+        case RuntimeError() if str(error) == NO_THREAD:
+            return no_thread()
+        case ExceptionGroup():
+            return next(filter(None, map(_lacking, error.exceptions)), None)
+        case _:
+            return None
 
 
 def _report(error: FourfoldError, arguments: Sequence[str]) -> int:

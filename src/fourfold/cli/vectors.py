@@ -64,7 +64,7 @@ def _wait(memory: Memory, wait: bool | None) -> None:
     patient = wait or sys.stderr.isatty()
     try:
         _embed(memory, None if patient else memory.settings.embed_seconds)
-    except (errors.EmbedderUnavailable, errors.MissingExtra, errors.SpaceMismatch) as error:
+    except (errors.SpaceMismatch, errors.WorldError) as error:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")

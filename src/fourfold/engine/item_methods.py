@@ -21,9 +21,7 @@ from fourfold.engine.scope import unknown_names, visible
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import (
     Conflict,
-    EmbedderUnavailable,
     InvalidQuery,
-    MissingExtra,
     NotFound,
     RequestError,
     SpaceMismatch,
@@ -115,13 +113,13 @@ class ItemMethods(OpenStore):
         return [replace(item, source=_lowest(item, sources)) if item.source_ids else item for item in items]
 
     def _embed_now(self, ids: Sequence[int]) -> None:
-        """Makes their vectors before anything else. If the model fails, the items stay stored and pending."""
+        """Makes their vectors before anything else. If that fails, the items stay stored and pending."""
         try:
             if self._embedding is not None:
                 with self._maintenance.writing(self.namespace):
                     self._embedding.embed_items(self.namespace, ids)
                 self._maintenance.troubles.pop(NO_VECTORS, None)
-        except (EmbedderUnavailable, MissingExtra, SpaceMismatch) as error:
+        except (WorldError, SpaceMismatch) as error:
             self._maintenance.troubles[NO_VECTORS] = str(error)
 
     def _fit_vectors(self, embedding: EmbeddingQueue, vectors: Sequence[Sequence[float] | Vector]) -> None:

@@ -120,7 +120,7 @@ class Maintenance:
 
     def _publish_soon(self) -> None:
         with self._changing:
-            if self._publisher is None and not self._closing.is_set:
+            if not _is_running(self._publisher) and not self._closing.is_set:
                 self._publisher = self._thread("fourfold-publish", self._publish_when_quiet)
 
     def _publish_when_quiet(self) -> None:

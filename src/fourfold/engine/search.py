@@ -44,7 +44,7 @@ from fourfold.engine.scope import (
     within,
     without_items,
 )
-from fourfold.errors import EmbedderUnavailable, MissingExtra
+from fourfold.errors import WorldError
 from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary
 from fourfold.ranking.factors import TimeMode, recency_factor
@@ -315,7 +315,7 @@ class Search:
             return None, [Degraded("semantic", "no embedder is set, and the query came without a vector")]
         try:
             return self._embedding.query(text), []
-        except (EmbedderUnavailable, MissingExtra) as error:
+        except WorldError as error:
             return None, [Degraded("semantic", str(error))]
 
     def _notes(self, text: str, *, embedded: bool) -> list[str]:
