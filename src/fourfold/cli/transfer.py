@@ -16,7 +16,7 @@ from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, o
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import counted, one_line, progress_bar, say, say_json, warn
 from fourfold.cli.vectors import WaitFlag, finish_vectors
-from fourfold.errors import FourfoldError, NotFound, RequestError, StoreNotFound
+from fourfold.errors import FourfoldError, NotFound, RequestError, StoreBusy, StoreNotFound
 from fourfold.ingest.sync import IndexReport, reasons
 from fourfold.ingest.transcripts import TOOLS
 from fourfold.integrations.importers import FORMATS
@@ -248,10 +248,12 @@ def sync(
     wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
+    complete = True
     for memory, other in open_pair(peer):
         with progress_bar("sync") as progress:
             report = memory.sync(other, progress=progress)
         finish_vectors(memory, wait)
+        complete &= report.complete
         if as_json:
             say_json({"namespace": memory.namespace, **asdict(report)})
             continue
@@ -263,6 +265,8 @@ def sync(
             warn("others wrote to these stores meanwhile: repeat the command")
         if report.purged:
             say("  what was purged on one side is purged on the other")
+    if not complete:
+        click.get_current_context().exit(StoreBusy.exit_code)
 
 
 def _copy(target: str, *, delete_source: bool = False) -> Moved:

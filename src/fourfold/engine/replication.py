@@ -63,7 +63,7 @@ class SyncReport:
     conflicts: int = 0
     """Items that both sides had changed: the state that did not win is in the history."""
     complete: bool = True
-    """False if others wrote so much meanwhile that there is more to do."""
+    """False if something that was there when it began is still missing, because others changed what it refers to."""
     purged: bool = False
     """Whether one side removed every byte of what was forgotten, because the other one had."""
 
@@ -316,6 +316,8 @@ class _Round:
             self._heads.append([read_head(row.get("head")) for row in rows])
             self.purges.append(_Purges(purged, told.get("removed") is True))
         self.decisions = plan(*self._heads)
+        self.left: list[Decision] = []
+        """What was changed by others since, and what refers to it: it is planned again in the next round."""
         self._changed: dict[str, int] = {}
         for head in (head for heads in self._heads for head in heads):
             times = (self._changed.get(head.owner, 0), head.time)
@@ -324,24 +326,44 @@ class _Round:
     def carry_out(self, some: Sequence[Decision], tally: Counter[str]) -> None:
         """Reads what the sides need of each other, and lets each write its part by one transaction.
 
-        What is too large for one is done in halves.
+        What is too large for one is done in halves, and so is what others have changed meanwhile.
         """
-        records = self._read(some)
+        own: Counter[str] = Counter()
+        try:
+            if (records := self._read(some)) is not None:
+                self._write(some, records, own)
+        except Conflict:
+            if len(some) == 1:
+                self.left += some
+                return
+            records = None
         if records is None:
             middle = len(some) // 2
             self.carry_out(some[:middle], tally)
             self.carry_out(some[middle:], tally)
-            return
+        else:
+            tally.update(own)
+
+    def _write(self, some: Sequence[Decision], records: Mapping[tuple[int, str], Record], tally: Counter[str]) -> None:
         changes: tuple[list[Change], list[Change]] = ([], [])
+        waiting = {each.uid for each in self.left}
         try:
             for each in some:
-                self._change(each, records, changes, tally)
+                if waiting and not waiting.isdisjoint(_mentioned(records.get((each.winner, each.uid)))):
+                    self.left.append(each)
+                else:
+                    self._change(each, records, changes, tally)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise unreadable(f"a record that cannot be read ({type(error).__name__})") from error
         for side in (1, 0):
             if changes[side]:
                 rows = [{"change": list(change)} for change in changes[side]]
                 self._peers[side].sync_step([{"ask": "write"}, *rows])
+
+    def is_behind(self, first: _Round) -> bool:
+        """Whether something is left that was there already when the first round began."""
+        known = [{head.uid: head.state for head in heads} for heads in first._heads]
+        return any(known[each.winner].get(each.uid) == each.best.state for each in self.left)
 
     def _read(self, some: Sequence[Decision]) -> dict[tuple[int, str], Record] | None:
         """The contents that are needed, by side and uid; None if several decisions need too much."""
@@ -435,6 +457,16 @@ class _Round:
         return {"type": "version", "item": owner.uid, "until": shown, "merged": merged, "record": kept}
 
 
+def _mentioned(record: Record | None) -> set[str]:
+    """The uids of what a record refers to."""
+    if record is None:
+        return set()
+    inner = record.get("record", record)
+    chunks = record.get("chunks", ())
+    sources = [each for part in (inner, *chunks) for each in part.get("source_ids", ())]
+    return {*sources, *record.get("items", ()), record.get("item", ""), inner.get("version_of", "")}
+
+
 def _united(record: Record, lost: Record) -> Record:
     """A content with what the other one adds to it."""
     if record["type"] == lost["type"] == "node":
@@ -446,22 +478,25 @@ def _united(record: Record, lost: Record) -> Record:
 
 
 def synchronise(here: Peer, there: Peer, progress: Progress | None = None) -> SyncReport:
-    """Repeats until nothing is left to do, since what one side derives from what it got may be news to the other."""
+    """Repeats until nothing is left to do, since what one side derives from what it got may be news to the other.
+
+    Others may write without end: what they write after the first round may stay for the next synchronisation.
+    """
     tally: Counter[str] = Counter()
-    for _ in range(_ROUNDS):
-        current = _Round((here, there))
+    current = first = _Round((here, there))
+    for number in range(_ROUNDS):
+        current = _Round((here, there)) if number else first
         if not current.decisions:
-            return _report(tally, purged=_purge((here, there), current.purges))
+            break
         done = 0
-        try:
-            for batch in _batches(current.decisions):
-                current.carry_out(batch, tally)
-                done += len(batch)
-                if progress is not None:
-                    progress(done, len(current.decisions))
-        except Conflict:  # a side was written to meanwhile: what is done stays, the rest is planned again
-            continue
-    return replace(_report(tally, purged=False), complete=False)
+        for batch in _batches(current.decisions):
+            current.carry_out(batch, tally)
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(current.decisions))
+    if current.is_behind(first):
+        return replace(_report(tally, purged=False), complete=False)
+    return _report(tally, purged=_purge((here, there), current.purges))
 
 
 def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ import pytest
 from http_server import serving
 
 from fourfold import Memory, NewItem, RemoteMemory, Settings, client, connect
+from fourfold.cli.main import main
 from fourfold.engine import replication
-from fourfold.engine.replication import Side
+from fourfold.engine.replication import Side, SyncReport
 from fourfold.errors import FourfoldError, InvalidItem, InvalidSetting, RequestError, StoreUnavailable, TimedOut
 from fourfold.limits import LARGEST_ID
 from fourfold.model import ItemPatch
@@ -365,6 +366,68 @@ def test_writers_that_go_on_are_neither_lost_nor_in_the_way(tmp_path: Path) -> N
         assert contents(one) == contents(two)
         words = {each.text for n in range(50) for each in one.history(f"key:k{n}")}
         assert {f"written {n}" for n in range(count)} <= words
+
+
+class Busy:
+    """A peer to which something else happens before each request of a kind."""
+
+    def __init__(self, peer: Memory, asked: str, act: Callable[[], object]) -> None:
+        self._peer, self._asked, self._act = peer, asked, act
+
+    def sync_step(self, lines: Any) -> Any:
+        if lines[0]["ask"] == self._asked:
+            self._act()
+        return self._peer.sync_step(lines)
+
+
+@pytest.mark.parametrize("asked", ["heads", "read", "write"])
+@pytest.mark.parametrize("key", ["counter", None])
+def test_a_store_that_is_written_to_without_end_gets_and_gives_everything_else(
+    tmp_path: Path, asked: str, key: str | None
+) -> None:
+    numbers = count()
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
+        one.add_many([NewItem(f"text {number}", key=f"k{number}") for number in range(450)])
+        two.add(NewItem("count", key=key))
+        raw = two.add_raw("Ada: it is in the hall", "Ada")
+        two.add_many([NewItem(f"other {number}", source_ids=(raw.id,)) for number in range(10)])
+        two.add_edge("Ada", "knows", "Ben")
+        report = one.sync(Busy(two, asked, lambda: two.add(NewItem(f"count {next(numbers)}", key=key))))
+        assert report.complete
+        assert {f"text {number}" for number in range(450)} <= {item.text for item in two.list(limit=1000)}
+        assert {f"other {number}" for number in range(10)} <= {item.text for item in one.list(limit=1000)}
+        assert all(item.source_ids for item in one.list(limit=1000) if item.text.startswith("other"))
+        assert [edge.relation for edge in one.path("Ada", "Ben")] == ["knows"]
+        one.sync(two)
+        assert contents(one) == contents(two)
+
+
+def test_what_refers_to_something_that_changes_without_end_waits_and_is_reported(tmp_path: Path) -> None:
+    numbers = count()
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
+        raw = two.add_raw("Ada: it is in the hall", "Ada")
+        two.add("It is in the hall", source_ids=(raw.id,))
+
+        def change() -> None:
+            with two.store.transaction(two.namespace) as tx:
+                tx.raw.replace(raw.id, f"Ada: words {next(numbers)}", "hall", {})
+
+        assert not one.sync(Busy(two, "read", change)).complete
+        assert one.list() == []
+        assert one.sync(two).complete
+        assert contents(one) == contents(two)
+
+
+def test_the_command_says_by_its_exit_code_that_something_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        opened(tmp_path / name).close()
+    monkeypatch.setattr(Memory, "sync", lambda *_, **__: SyncReport(complete=False))
+    with pytest.raises(SystemExit) as ended:
+        main(["--store", str(tmp_path / "one"), "sync", str(tmp_path / "two"), "--no-wait"])
+    assert ended.value.code == 3
+    assert "repeat the command" in capsys.readouterr().err
 
 
 HEAD = "0123456789abcdef" * 2
