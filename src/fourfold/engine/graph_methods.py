@@ -37,7 +37,7 @@ class GraphMethods(OpenStore):
                 number = self._items(snapshot, [item])[0].id
         new = NewNode(
             self._secrets.text(rules.node_name(name)),
-            rules.name(label, "label"),
+            self._secrets.text(rules.name(label, "label")),
             tuple(self._secrets.text(rules.node_name(alias)) for alias in aliases),
             None if properties is None else self._secrets.mapping(rules.checked_metadata(properties)),
             number,
@@ -49,15 +49,19 @@ class GraphMethods(OpenStore):
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         """Adds an edge and its missing nodes; an existing edge gets the weight."""
-        self.add_edges([(source, relation, target, weight)])
-        return Edge(source, relation, target, weight)
+        (edge,) = self._add_edges([(source, relation, target, weight)])
+        return edge
 
     def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
         """Adds edges (source, relation, target, weight) and their missing nodes: all of them, or none."""
-        checked = [rules.checked_edge(*edge) for edge in edges]
+        self._add_edges(edges)
+
+    def _add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> list[Edge]:
+        checked = [self._secrets.edge(rules.checked_edge(*edge)) for edge in edges]
         with self._writing(names=True) as tx:
             tx.graph.add_edges(checked)
             keyed.done(tx)
+        return checked
 
     def neighbors(
         self,

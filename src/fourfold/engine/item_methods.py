@@ -266,6 +266,7 @@ class ItemMethods(OpenStore):
         who, session = rules.optional_name(speaker, "speaker"), rules.optional_session(session_id)
         more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
         text, more = self._secrets.text(checked.text), self._secrets.mapping(more)
+        who = None if who is None else self._secrets.text(who)
         with self._writing() as tx:
             record = tx.raw.add(NewRaw(text, who, session, more, now(), came_from))
             keyed.done(tx, [record.id])

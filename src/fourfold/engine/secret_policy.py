@@ -9,15 +9,21 @@ from datetime import datetime
 from typing import Final, cast
 
 from fourfold.errors import InvalidItem
-from fourfold.model import ItemPatch, Json, NewItem
+from fourfold.model import Edge, ItemPatch, Json, NewItem
 from fourfold.storage.protocols import Store, Transaction
 from fourfold.storage.values import NewNode, Record
 from fourfold.text.secrets import SecretMode, masked, masked_each, masked_json, masked_parts, masks_in, may_hold_secrets
 
 # ---------------------------------------------------------------- what callers store
 
-_TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
-"""Fields of the records of an export that hold what callers wrote."""
+_TEXTS: Final = (
+    *("title", "text", "kind", "subject", "attribute", "content", "speaker"),
+    *("metadata", "properties", "tags", "aliases"),
+)
+"""Fields of the records of an export that hold what callers wrote. Keys, paths and sessions are names that callers use
+again: they stay as they are."""
+_NAMES: Final = {"node": ("name", "label"), "edge": ("source", "relation", "target")}
+"""More of them, by the type of the record."""
 
 
 class SecretPolicy:
@@ -28,9 +34,9 @@ class SecretPolicy:
         """Checked items as they may be stored."""
         if self._mode == "allow":
             return items
-        hinted = may_hold_secrets(["\n".join((item.title, item.text, *item.tags)) for item in items])
+        hinted = may_hold_secrets(["\n".join(_texts_of(item)) for item in items])
         return [
-            self._item(item, *masked_each((item.title, item.text, *item.tags))) if has_hint or item.metadata else item
+            self._item(item, masked_each(_texts_of(item))) if has_hint or item.metadata else item
             for item, has_hint in zip(items, hinted, strict=True)
         ]
 
@@ -39,17 +45,23 @@ class SecretPolicy:
         if self._mode == "allow":
             return items
         texts = masked_parts([item.text for item in items])
-        parts = zip(items, texts, strict=True)
-        return [self._item(item, masked(item.title), text, *map(masked, item.tags)) for item, text in parts]
+        return [
+            self._item(item, (text, *masked_each(_texts_of(item)[1:]))) for item, text in zip(items, texts, strict=True)
+        ]
 
-    def _item(self, item: NewItem, *hidden: str) -> NewItem:
-        """`hidden`: its title, its text and its tags, masked."""
-        shown = (item.title, item.text, *item.tags)
-        title, text, *rest = (self._checked(*pair) for pair in zip(shown, hidden, strict=True))
-        metadata, tags = self.mapping(item.metadata), tuple(rest)
-        if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
+    def _item(self, item: NewItem, hidden: Sequence[str]) -> NewItem:
+        """`hidden`: its texts, masked."""
+        shown, metadata = _texts_of(item), self.mapping(item.metadata)
+        if tuple(hidden) == shown and metadata is item.metadata:
             return item
-        return replace(item, title=title, text=text, tags=tags, metadata=metadata)
+        text, title, kind, subject, attribute, *tags = map(self._checked, shown, hidden)
+        names = {"kind": kind or None, "subject": subject or None, "attribute": attribute or None}
+        return replace(item, title=title, text=text, tags=tuple(tags), metadata=metadata, **names)
+
+    def edge(self, edge: Edge) -> Edge:
+        return replace(
+            edge, source=self.text(edge.source), relation=self.text(edge.relation), target=self.text(edge.target)
+        )
 
     def patch(self, patch: ItemPatch) -> ItemPatch:
         return replace(
@@ -66,7 +78,7 @@ class SecretPolicy:
             return record
         if record.get("type") == "version" and isinstance(record.get("record"), dict):
             return {**record, "record": self.record(record["record"])}
-        fields = (*_TEXTS, "name") if record.get("type") == "node" else _TEXTS
+        fields = (*_TEXTS, *_NAMES.get(record.get("type", ""), ()))
         return {
             name: self._checked(value, masked_json(value)) if name in fields else value
             for name, value in record.items()
@@ -91,6 +103,11 @@ class SecretPolicy:
                 "Remove it, or store it masked: set `secrets: mask`",
             )
         return hidden
+
+
+def _texts_of(item: NewItem) -> tuple[str, ...]:
+    names = (item.kind or "", item.subject or "", item.attribute or "")
+    return (item.text, item.title, *names, *item.tags)
 
 
 # ---------------------------------------------------------------- what is stored already

@@ -52,6 +52,41 @@ def test_every_method_that_writes_masks_secrets(opened: Opener, tmp_path: Path) 
         assert [line for line in lines if f"{way}: {MASK}" in line], way
 
 
+def named(memory: Memory) -> list[object]:
+    """What the methods that store names return."""
+    fact = memory.add("fact", kind=f"kind {KEY}", subject=f"subject {KEY}", attribute=f"attribute {KEY}")
+    return [
+        memory.add_edge(f"from {KEY}", f"relation {KEY}", f"to {KEY}"),
+        memory.add_node("Router", label=f"label {KEY}"),
+        memory.add_raw("raw", f"speaker {KEY}"),
+        (fact.kind, fact.subject, fact.attribute),
+    ]
+
+
+@pytest.mark.spec("C16")
+def test_names_of_nodes_edges_facts_and_speakers_are_masked(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    shown = "\n".join(map(str, named(memory)))
+    memory.export(tmp_path / "export.jsonl")
+    for text in (shown, (tmp_path / "export.jsonl").read_text()):
+        assert KEY not in text
+        for name in ("from", "relation", "to", "label", "speaker", "kind", "subject", "attribute"):
+            assert f"{name} {MASK}" in text, name
+
+
+@pytest.mark.spec("C16")
+def test_an_export_with_secret_names_is_imported_masked(opened: Opener, tmp_path: Path) -> None:
+    memory = opened(settings=Settings(secrets="allow"))
+    named(memory)
+    memory.export(tmp_path / "export.jsonl")
+    copy = opened("copy")
+    copy.import_file(tmp_path / "export.jsonl")
+    copy.export(tmp_path / "copy.jsonl")
+    assert KEY not in (tmp_path / "copy.jsonl").read_text()
+    assert f"relation {MASK}" in (tmp_path / "copy.jsonl").read_text()
+    assert copy.check() == []
+
+
 @pytest.mark.spec("C16")
 def test_a_private_key_that_is_longer_than_a_chunk_is_masked_to_its_end(opened: Opener, tmp_path: Path) -> None:
     letters = random.Random(8).choices(string.ascii_letters + string.digits + "+/", k=64 * 50)
@@ -98,6 +133,8 @@ def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Pa
         lambda: memory.update(kept.id, ItemPatch(text=KEY)),
         lambda: memory.add_raw(KEY),
         lambda: memory.add_node("n", properties={"k": KEY}),
+        lambda: memory.add_edge("n", "uses", KEY),
+        lambda: memory.add("fact", subject=KEY, attribute="is"),
     ):
         with pytest.raises(InvalidItem, match="github token") as raised:
             write()
