@@ -13,7 +13,6 @@ import re
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -34,7 +33,7 @@ from fourfold.text.secrets import masked, masks_in
 
 if TYPE_CHECKING:
     from fourfold.ingest.capture import Candidate
-    from fourfold.ingest.transcripts import Session, Turn
+    from fourfold.ingest.transcripts import AppendedSession, Turn
     from fourfold.memory import Memory
 
 # ---------------------------------------------------------------- the command
@@ -61,6 +60,8 @@ def hook(event: EventName) -> None:
         task.result(max(0.0, settings.hook_seconds - (time.monotonic() - started)))
     except TimeoutError:
         late = True
+        if not answer.context and not answer.messages:
+            answer.messages.append(f"no answer within {settings.hook_seconds:g} s (the setting hook_seconds)")
     except FourfoldError as error:
         answer.messages.append(str(error))
     except Exception as error:  # noqa: BLE001 - a failing hook must not fail the agent: the user is told instead
@@ -146,7 +147,7 @@ def _propose(event: Event, answer: Answer, settings: Settings) -> None:
     session = recorded(event)
     if session is None:
         return
-    turns = [*session.turns(None, Counter())]
+    turns = [*session.last_turns(TRANSCRIPT_BYTES)]
     candidates, retracted, latest = candidates_of(turns)
     if event.name == "stop" and latest < last_prompt(turns):
         return
@@ -166,13 +167,14 @@ def _propose(event: Event, answer: Answer, settings: Settings) -> None:
             answer.messages.append(f"{count} of what to remember: `fourfold proposals list` shows what waits")
 
 
-def recorded(event: Event) -> Session | None:
+def recorded(event: Event) -> AppendedSession | None:
     """The session that the agent records in the file that it names."""
-    from fourfold.ingest.transcripts import sessions_of
+    from fourfold.ingest.transcripts import AppendedSession, sessions_of
 
     file = Path(event.transcript)
     tool = "codex" if file.name.startswith("rollout-") else "claude-code"
-    return next(sessions_of(tool, file), None) if file.is_file() else None
+    session = next(sessions_of(tool, file), None) if file.is_file() else None
+    return session if isinstance(session, AppendedSession) else None
 
 
 def last_prompt(turns: Sequence[Turn]) -> int:
@@ -234,6 +236,8 @@ def _start_worker(memory: Any) -> None:
 
 EVENT_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of an event; a larger one is ignored."""
+TRANSCRIPT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes at the end of a session that are read: what is before them was read when it was new."""
 NAMES: Final = {
     "session-start": "SessionStart",
     "prompt": "UserPromptSubmit",

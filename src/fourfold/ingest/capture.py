@@ -82,7 +82,7 @@ class Candidate(NamedTuple):
     weight: float
     """Log odds of the rules."""
     turn: int
-    """Its number in the session."""
+    """Its number among the turns that were read."""
     at: datetime | None
 
 
@@ -137,7 +137,7 @@ _QUOTATION: Final = re.compile(r"[\"“”„«»][^\"“”„«»\n]{12,}[\"�
 _MOST_LINES: Final = 12
 """Of a longer turn, most is pasted: only its first and last lines are read."""
 _EDGE_LINES: Final = 3
-_BREAK: Final = re.compile(r"(?<=[.!?])(?<!\d\.)\s+|\n+|\s+[-–—]\s+(?=(?:gerade|just)\b)")
+_BREAK: Final = re.compile(r"(?<=[.!?])(?<!\d\.)\s+|\n+|(?<=\S)\s+[-–—]\s+(?=(?:gerade|just)\b)")
 
 
 def sentences(text: str) -> Iterator[str]:

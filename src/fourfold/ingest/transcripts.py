@@ -111,10 +111,19 @@ class AppendedSession(Session):
     events: Callable[[], Events]
 
     def turns(self, position: Position | None, left_out: Counter[str]) -> Iterator[Turn]:
+        return self._turns(lambda file: _prefix(file, position), left_out)
+
+    def last_turns(self, most_bytes: int) -> Iterator[Turn]:
+        """The turns at the end of the file, of which at most this many bytes are read."""
+        return self._turns(lambda file: (hashlib.blake2b(digest_size=16), _line_start(file, most_bytes)), Counter())
+
+    def _turns(
+        self, begin: Callable[[IO[bytes]], tuple[hashlib.blake2b, int]], left_out: Counter[str]
+    ) -> Iterator[Turn]:
         events = self.events()
         try:
             with self.file.open("rb") as file:
-                digest, start = _prefix(file, position)
+                digest, start = begin(file)
                 if start:
                     file.seek(0)
                     _say(events, file.readline(_LINE_BYTES), Counter())
@@ -138,6 +147,15 @@ def _prefix(file: IO[bytes], position: Position | None) -> tuple[hashlib.blake2b
         return digest, position.start
     file.seek(0)
     return hashlib.blake2b(digest_size=16), 0
+
+
+def _line_start(file: IO[bytes], most_bytes: int) -> int:
+    """Where the first whole line of the last bytes begins."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - most_bytes - 1, 0))
+    if size > most_bytes:
+        file.readline(most_bytes)
+    return file.tell()
 
 
 def _whole_lines(file: IO[bytes], left_out: Counter[str]) -> Iterator[bytes]:
@@ -426,7 +444,8 @@ def _replayed(data: bytes) -> Row:
                 place[last] = change.get("v")
             case _Change.PUSH:
                 rows: list[Any] = place.get(last) or []
-                place[last] = [*rows[: change.get("i", len(rows))], *(change.get("v") or [])]
+                rows[change.get("i", len(rows)) :] = change.get("v") or []
+                place[last] = rows
             case _Change.DELETE:
                 place[last] = None
             case _:

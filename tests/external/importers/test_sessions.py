@@ -137,6 +137,15 @@ def test_reminders_without_an_end_take_linear_time(memory: Memory, tmp_path: Pat
     assert said.startswith("Look at this log: <system-reminder>")
 
 
+def test_a_chat_of_many_changes_takes_linear_time(memory: Memory, tmp_path: Path) -> None:
+    requests = [{"message": {"text": ""}}] * 50
+    changes = [{"kind": 0, "v": {}}, *[{"kind": 2, "k": ["requests"], "v": requests}] * 20_000]
+    changes.append({"kind": 2, "k": ["requests"], "i": 0, "v": [{"message": {"text": "The only question"}}]})
+    (tmp_path / "chat.jsonl").write_text("".join(f"{json.dumps(change)}\n" for change in changes))
+    memory.import_sessions("copilot", tmp_path / "chat.jsonl")
+    assert turns(memory) == [("user", "The only question")]
+
+
 def test_codex_messages_are_stored_once_and_without_scaffolding(memory: Memory) -> None:
     memory.import_sessions("codex", PLACES["codex"])
     assert texts(memory) == [

@@ -123,3 +123,9 @@ def test_of_a_long_session_the_last_thousand_prompts_are_read() -> None:
     rule = "From now on deploy only from the release branch."
     assert texts(rule, *["run it again"] * 1000) == []
     assert texts(*["run it again"] * 1000, rule) == [rule]
+
+
+def test_prompts_of_many_spaces_take_linear_time() -> None:
+    pasted = Turn("user", f"a{' ' * 19_990}b", None, "", "", 0, "")
+    said = candidates_of([*[pasted] * 1000, pasted._replace(text="From now on deploy only from the release branch.")])
+    assert len(said.candidates) == 1
