@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import IO, Final
 
@@ -15,6 +17,19 @@ _RATIO: Final = 100
 
 class Unbounded(ValueError):
     """The file or archive is larger than it may be, damaged, or not what it should be."""
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Opens a file to read it; OSError if it is something else, such as a pipe, for which a reader would wait."""
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(f"{path} is not a regular file")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fourfold import owner_only
+from fourfold.bounded import open_regular
 from fourfold.index.locks import unread
 
 T = TypeVar("T")
@@ -81,10 +82,15 @@ def _read_text(path: Path) -> str:
     """Retries, because Windows refuses to open a file while it is being replaced."""
     for _ in range(_READ_ATTEMPTS):
         try:
-            return path.read_text("utf-8")
+            return _text_of(path)
         except PermissionError:
             time.sleep(_RETRY_SECONDS)
-    return path.read_text("utf-8")
+    return _text_of(path)
+
+
+def _text_of(path: Path) -> str:
+    with open_regular(path) as file:
+        return file.read().decode()
 
 
 def matching_manifest(folder: Path, store: str, space: str) -> Manifest | None:
@@ -229,7 +235,7 @@ def verify(path: Path, part: Part, *, whole: bool = False) -> None:
 def read(path: Path, part: Part, *, whole: bool = False) -> bytes:
     """The verified content of the file. Raises Damaged like `verify`."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(part.size + whole)
     except OSError as error:
         raise Damaged(f"{path.name}: {error}") from error
@@ -241,7 +247,7 @@ def read(path: Path, part: Part, *, whole: bool = False) -> bytes:
 def checksum(path: Path, size: int) -> Part:
     crc, left = 0, size
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while left and (block := file.read(min(left, _BLOCK_BYTES))):
                 crc = zlib.crc32(block, crc)
                 left -= len(block)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold.bounded import open_regular
 from fourfold.index import segment_files
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import DEFAULT, Change, IndexTuning, Source, SourceSnapshot, TailedIndex
@@ -208,7 +209,8 @@ def columns(folder: Path, manifest: Manifest, dimension: int) -> Vectors:
     ids = _column(folder, manifest, "ids", np.int64)
     dead = _column(folder, manifest, "dead", np.bool_)
     sums = _column(folder, manifest, "sums", np.uint32)
-    matrix = np.memmap(folder / "vectors", np.float32, "r", shape=(manifest.rows, dimension))
+    with open_regular(folder / "vectors") as file:
+        matrix = np.memmap(file, np.float32, "r", shape=(manifest.rows, dimension))
     return Vectors(ids, dead, np.asarray(matrix), sums)
 
 

@@ -439,3 +439,37 @@ def test_a_row_with_damaged_json_is_reported_as_damage(opened: Opener, tmp_path:
         memory.get([3])
     assert raised.value.remedy
     assert memory.get([2])[0].id == 2
+
+
+@pytest.mark.spec("B9")
+def test_a_log_that_was_removed_after_a_kill_is_damage_and_never_an_older_store(opened: Opener, tmp_path: Path) -> None:
+    with opened() as memory:
+        memory.add("heron")
+    killed(tmp_path / "store", 3)
+    (tmp_path / "store" / "fourfold.db-wal").unlink()
+    with pytest.raises(DamagedStore, match="fourfold.db-wal is missing"):
+        opened()
+    (tmp_path / "store" / "fourfold.db-shm").unlink()  # as the remedy says
+    assert opened().count() == 1
+
+
+@pytest.mark.spec("B9")
+def test_pipes_in_place_of_files_are_damage_and_nobody_waits_for_them(opened: Opener, tmp_path: Path) -> None:
+    with opened() as memory:
+        memory.add_many([NewItem(f"heron {number}") for number in range(50)])
+        memory.embed_pending()
+        memory.index()
+    index = tmp_path / "store" / "index"
+    files = [path for path in index.rglob("*") if path.is_file() and path.name != "lease"]
+    assert {"manifest.json", "vectors", "terms"} <= {path.name for path in files}
+    for path in files:
+        shutil.copytree(tmp_path / "store", tmp_path / "piped")
+        pipe = tmp_path / "piped" / path.relative_to(tmp_path / "store")
+        pipe.unlink()
+        os.mkfifo(pipe)
+        with opened("piped") as memory:
+            assert len(memory.search("heron").results) == 10, path
+        shutil.rmtree(tmp_path / "piped")
+    os.mkfifo(tmp_path / "store" / "fourfold.db-wal")
+    with pytest.raises(WorldError):
+        opened()

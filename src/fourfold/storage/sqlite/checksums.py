@@ -15,6 +15,7 @@ from typing import Final
 
 import apsw
 
+from fourfold.bounded import open_regular
 from fourfold.storage.sql.dialect import Db
 
 _RESERVED_BYTES: Final = 8
@@ -141,7 +142,7 @@ def _continues_commit(log: Path, page_bytes: int, end: int) -> bool:
     """Whether a frame after this many continues a commit there."""
     size, commit, changed = _FRAME.size + page_bytes, None, 0
     try:
-        file = log.open("rb")
+        file = open_regular(log)
     except FileNotFoundError:
         return False
     with file:

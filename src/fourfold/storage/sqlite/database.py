@@ -311,6 +311,7 @@ class Database:
         self._wal = path.with_name(f"{path.name}-wal")
         self._wal_retry_at = 0.0
         with translated(path):
+            _require_log(path)
             _create(path)
         self._writer = self._connect()
         with translated(path):
@@ -496,6 +497,21 @@ def _create(path: Path) -> None:
     owner_only.create_file(path)
     for suffix in _SUFFIXES:
         owner_only.tighten(path.with_name(path.name + suffix))
+
+
+def _require_log(path: Path) -> None:
+    """DamagedStore if somebody removed the write-ahead log of a process that was killed.
+
+    SQLite makes the log before its index (-shm), and removes it after that one.
+    """
+    log, index = (path.with_name(path.name + suffix) for suffix in _SUFFIXES[1:])
+    for _ in range(2):  # another process may close the store, and a third one open it
+        if not index.exists() or log.exists():
+            return
+    raise DamagedStore(
+        f"{log} is missing: what was stored last was in it",
+        f"Put it back, or restore a backup. Without {index.name} the store opens with what is left",
+    )
 
 
 def _roll_back(db: Connection) -> None:
