@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ import pytest
 from mcp import MCPError
 from mcp_support import MODES, beside, call, connected, parameters, refused
 
-from fourfold import AsyncMemory, NewItem
+from fourfold import AsyncMemory, Memory, NewItem
 from fourfold.limits import HTTP_BODY_BYTES
 from fourfold.serve.mcp.server import Lines, repaired
 from fourfold.serve.mcp.tools import Level
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 
 
 @pytest.mark.spec("S1.6", "S3.2", "B13")
@@ -47,6 +51,34 @@ async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, m
         await call(client, "link", source="Spare Key", relation="opens", target="Front Door", weight=0.5)
         assert (await call(client, "delete_memory", ids=[item]))["deleted"] == 1
         assert (await refused(client, "get_memory", ids=[item]))["error"] == f"no item {item}"
+
+
+@pytest.mark.spec("S1.8")
+@posix
+def test_ctrl_c_ends_a_busy_server_at_once_and_loses_nothing_that_was_confirmed(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[Any] = [{"id": 0, "method": "initialize", "params": hello}, {"method": "notifications/initialized"}]
+    for number in range(1, 301):
+        stored = {"name": "store_memory", "arguments": {"content": f"text {number}"}}
+        messages.append({"id": number, "method": "tools/call", "params": stored})
+    server = parameters(tmp_path)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([server.command, *server.args], env=server.env, text=True, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
+        process.stdin.flush()
+        answers = [process.stdout.readline() for _ in range(5)]
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate()
+    assert (process.returncode, errors) == (130, "")
+    told = [json.loads(line) for line in [*answers, *rest.splitlines()] if line.endswith("}") or line.endswith("}\n")]
+    assert [answer for answer in told if "error" in answer] == []
+    ids = {json.loads(answer["result"]["content"][0]["text"])["item"]["id"] for answer in told if answer["id"]}
+    assert len(ids) >= 4
+    with Memory.open(tmp_path, embedder="none") as memory:
+        assert ids <= {item.id for item in memory.list(limit=1000)}
+        assert memory.check() == []
 
 
 @pytest.mark.spec("B12")

@@ -447,7 +447,7 @@ def test_a_log_that_was_removed_after_a_kill_is_damage_and_never_an_older_store(
         memory.add("heron")
     killed(tmp_path / "store", 3)
     (tmp_path / "store" / "fourfold.db-wal").unlink()
-    with pytest.raises(DamagedStore, match="fourfold.db-wal is missing"):
+    with pytest.raises(DamagedStore, match=r"fourfold\.db-wal is missing"):
         opened()
     (tmp_path / "store" / "fourfold.db-shm").unlink()  # as the remedy says
     assert opened().count() == 1

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
@@ -335,7 +336,11 @@ _ESCAPES = re.compile(rb"\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.
 
 
 def serve_stdio(settings: Callable[[], Settings], level: Level) -> None:
-    """Serves until stdin is closed, and does not wait for threads that are still running."""
+    """Serves until stdin is closed, and does not wait for threads that are still running.
+
+    Ctrl-C ends the process at once, as SIGTERM does: what was confirmed is on disk, and waiting requests are many.
+    """
+    signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
     give_back = _reserve()
     server, _ = build(settings, level, started=give_back)
     server.run("stdio")
