@@ -57,10 +57,10 @@ def hook(event: EventName) -> None:
     try:
         settings = load_config().settings
         task = threads.start(work, "fourfold-hook")
-        task.result(max(0.0, settings.hook_seconds - (time.monotonic() - started)))
-    except TimeoutError:
-        late = True
-        if not answer.context and not answer.messages:
+        late = not task.done.wait(max(0.0, settings.hook_seconds - (time.monotonic() - started)))
+        if not late:
+            task.result()
+        elif not answer.context and not answer.messages:
             answer.messages.append(f"no answer within {settings.hook_seconds:g} s (the setting hook_seconds)")
     except FourfoldError as error:
         answer.messages.append(str(error))

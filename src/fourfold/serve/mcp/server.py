@@ -340,11 +340,15 @@ def serve_stdio(settings: Callable[[], Settings], level: Level) -> None:
 
     Ctrl-C ends the process at once, as SIGTERM does: what was confirmed is on disk, and waiting requests are many.
     """
-    signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+    signal.signal(signal.SIGINT, _end)
     give_back = _reserve()
     server, _ = build(settings, level, started=give_back)
     server.run("stdio")
     os._exit(0)
+
+
+def _end(signal: int, _: object) -> None:
+    os._exit(128 + signal)
 
 
 def _reserve() -> Callable[[], None]:
