@@ -27,6 +27,7 @@ from fourfold.config import Settings
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.ingest.transcripts import TOOLS
 from fourfold.model import Filters
+from fourfold.storage.sql import transaction
 
 pytestmark = pytest.mark.spec("D5")
 
@@ -126,6 +127,28 @@ def test_what_another_tool_returns_is_never_taken_for_an_answer_of_the_user(memo
     (tmp_path / "s.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     memory.import_sessions("claude-code", tmp_path / "s.jsonl")
     assert turns(memory) == [("user", "Summarise the page.")]
+
+
+def test_a_transaction_reads_only_the_chunks_that_it_writes(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        json.dumps({"type": role, "message": {"role": role, "content": f"{role} {number}"}}) + "\n"
+        for number in range(1500)
+        for role in ("user", "assistant")
+    ]
+    (tmp_path / "long.jsonl").write_text("".join(lines))
+    rows: list[int] = []
+
+    def loaded(db: Any, ns: int, ids: Any) -> Any:
+        rows.append(len(ids))
+        return load(db, ns, ids)
+
+    load = transaction.load
+    monkeypatch.setattr(transaction, "load", loaded)
+    memory.import_sessions("claude-code", tmp_path / "long.jsonl")
+    assert memory.count() == 1500
+    assert sum(rows) <= 1500
 
 
 def test_reminders_without_an_end_take_linear_time(memory: Memory, tmp_path: Path) -> None:

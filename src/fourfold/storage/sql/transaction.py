@@ -156,13 +156,19 @@ class ItemTable(ABC, Generic[D, N]):
         for name in names:
             kinds[type(name)].append(name)
         db, items = self.db, set[int]()
-        for condition, bound in (
-            (f"key {db.any_text}", kinds[str] and db.texts(kinds[str])),
-            (f"key IS NULL AND path {db.any_text}", kinds[tuple] and db.texts({path for path, _ in kinds[tuple]})),
-            (f"identity {db.any_digest}", kinds[bytes] and db.digests(kinds[bytes])),
+        paths, chunks = ({name[part] for name in kinds[tuple]} for part in (0, 1))
+        for kind, condition, *bound in (
+            (str, f"key {db.any_text}", db.texts(kinds[str])),
+            (
+                tuple,
+                f"key IS NULL AND path {db.any_text} AND chunk_index {db.any_id}",
+                db.texts(paths),
+                db.id_set([*chunks]),
+            ),
+            (bytes, f"identity {db.any_digest}", db.digests(kinds[bytes])),
         ):
-            if bound:
-                items.update(db.column(f"SELECT id FROM items WHERE ns = ? AND {condition}", self.ns.id, bound))  # noqa: S608  (our own clauses)
+            if kinds[kind]:
+                items.update(db.column(f"SELECT id FROM items WHERE ns = ? AND {condition}", self.ns.id, *bound))  # noqa: S608  (our own clauses)
         return load(db, self.ns.id, sorted(items))
 
     def _replaced(self, row: Row, item: NewItem, now: datetime) -> list[tuple[Item, bool]]:
