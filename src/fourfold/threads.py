@@ -172,6 +172,11 @@ class Workers:
                 self._unfinished -= 1
         self._calls.put(None)  # for the others, one of which Ctrl-C may have kept out of the list
 
+    def forget_threads(self) -> None:
+        """In a forked child, which has none of them."""
+        self._threads.clear()
+        self._changing = threading.Lock()
+
     def close(self) -> None:
         """Waits for all calls that were submitted."""
         with self._changing:
@@ -183,8 +188,15 @@ class Workers:
 
 
 _open_workers: WeakSet[Workers] = WeakSet()
+
+
+def _forget_threads() -> None:
+    for workers in list(_open_workers):
+        workers.forget_threads()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open_workers.clear)  # a forked child has none of their threads
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 @atexit.register

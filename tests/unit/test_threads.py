@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from concurrently import begin, every_interruption, interrupted
+from engine_support import WordEmbedder
 
 from fourfold import AsyncMemory, Memory, scheduling, threads
 from fourfold.cli import main
 from fourfold.errors import WorldError
 from fourfold.index.locks import Lease
 from fourfold.scheduling import Turns
-from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.database import Database, Tuning
+from fourfold.storage.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.spec("S1.8", "B6")
 
@@ -204,7 +206,8 @@ def test_workers_that_run_do_the_work_of_those_that_cannot_start(no_more_threads
 def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(
     tmp_path: Path, no_more_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Memory.open(tmp_path / "store") as memory:
+    store = SqliteStore(tmp_path / "store", tuning=Tuning(publish_every_changes=1))
+    with Memory.open(store, embedder=WordEmbedder()) as memory:
         no_more_threads()
         stored = memory.add("The router is in room 4", wait=True)
         response = memory.search("router")
@@ -212,7 +215,7 @@ def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(
         monkeypatch.undo()
         memory.add("The printer is in room 5", wait=True)
         assert memory.search("router").results[0].id == stored.id
-        assert in_time(lambda: published(memory))
+        assert begin(lambda: published(memory)).result(100)
 
 
 def published(memory: Memory) -> bool:
