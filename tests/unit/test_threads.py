@@ -13,7 +13,7 @@ import pytest
 from concurrently import begin, every_interruption, interrupted
 from engine_support import WordEmbedder
 
-from fourfold import AsyncMemory, Memory, scheduling, threads
+from fourfold import AsyncMemory, Memory, Settings, scheduling, threads
 from fourfold.cli import main
 from fourfold.errors import WorldError
 from fourfold.index.locks import Lease
@@ -207,7 +207,7 @@ def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(
     tmp_path: Path, no_more_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore(tmp_path / "store", tuning=Tuning(publish_every_changes=1))
-    with Memory.open(store, embedder=WordEmbedder()) as memory:
+    with Memory.open(store, embedder=WordEmbedder(), settings=Settings(retriever_seconds=60)) as memory:
         no_more_threads()
         stored = memory.add("The router is in room 4", wait=True)
         response = memory.search("router")
