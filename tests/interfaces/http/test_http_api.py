@@ -19,9 +19,9 @@ import postgres_servers
 import pytest
 from http_server import NS, Server, serving
 
-from fourfold import ItemPatch, Memory, Settings, connect
+from fourfold import ItemPatch, Memory, Settings, connect, limits
 from fourfold.cli.main import main
-from fourfold.errors import Conflict
+from fourfold.errors import Conflict, StoreBusy, TimedOut
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
 from fourfold.serve.http import judgements
@@ -470,6 +470,28 @@ def test_a_namespace_moves_over_http_with_everything_in_it(client: httpx.Client,
         memory.import_file(file)
         assert memory.count() == 451
         assert [edge.relation for edge in memory.path("Ada", "Router")] == ["has"]
+
+
+def test_evaluations_end_by_their_deadline_and_run_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(tmp_path / "store", embedder="none") as memory:
+        item = memory.add("the heron nests at the gate")
+        for query in ("heron", "gate"):
+            judgements.judge(memory, query, item, 1)
+        assert judgements.evaluation(memory, {})["queries"] == 2
+        search = memory.search
+
+        def searching(*args: Any, **options: Any) -> Any:
+            with pytest.raises(StoreBusy, match="another evaluation"):
+                judgements.evaluation(memory, {})
+            return search(*args, **options)
+
+        monkeypatch.setattr(memory, "search", searching)
+        assert judgements.evaluation(memory, {})["queries"] == 2
+        monkeypatch.setattr(limits, "READ_SECONDS", -1.0)
+        with pytest.raises(TimedOut, match="0 of 2 judged queries"):
+            judgements.evaluation(memory, {})
 
 
 def test_judgements_become_a_collection_that_eval_reads(client: httpx.Client, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,11 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from fourfold import addresses, bounded, owner_only
+from fourfold import addresses, bounded, limits, owner_only
 from fourfold.config import Settings, default_store
 from fourfold.engine import keyed
 from fourfold.engine.secret_policy import SecretPolicy
-from fourfold.errors import DamagedError, InvalidQuery
+from fourfold.errors import DamagedError, InvalidQuery, StoreBusy, TimedOut
 from fourfold.limits import IMPORT_BYTES, PAGE_SIZE
 from fourfold.model import NO_FILTERS, Item, Json
 from fourfold.serve.budget import after_item, from_item
@@ -174,8 +176,20 @@ def _name(item: Item) -> str:
     return str(item.id) if key is None or not key.isprintable() else f"key:{key}"
 
 
+_evaluating: Final = threading.Lock()
+
+
 def evaluation(memory: Memory, options: Mapping[str, Any]) -> dict[str, Json]:
-    """How well searches with these options rank what was judged as relevant."""
+    """How well searches with these options rank what was judged as relevant. One at a time: it is many searches."""
+    if not _evaluating.acquire(blocking=False):
+        raise StoreBusy("another evaluation is running", "Try again when it has ended")
+    try:
+        return _evaluation(memory, options)
+    finally:
+        _evaluating.release()
+
+
+def _evaluation(memory: Memory, options: Mapping[str, Any]) -> dict[str, Json]:
     from fourfold.evaluation.bench import Answer, answered, percentile
     from fourfold.evaluation.collection import Question
     from fourfold.evaluation.metrics import means, measured
@@ -184,7 +198,11 @@ def evaluation(memory: Memory, options: Mapping[str, Any]) -> dict[str, Json]:
     if not judged:
         raise InvalidQuery("no query has a relevant item", "Judge some results first: POST .../judgements")
     answers: list[Answer] = []
+    until = time.monotonic() + limits.READ_SECONDS
     for number, (text, _) in enumerate(judged, 1):
+        if time.monotonic() > until:
+            what = f"{number - 1} of {len(judged)} judged queries took {limits.READ_SECONDS:g} s"
+            raise TimedOut(what, "Download them as a collection, and use `fourfold eval`")
         response = memory.search(text, top_k=100, **options)
         keys = [_name(result.item) for result in response.results]
         answers.append(answered(Question(str(number), text), response, keys))
