@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Span: TypeAlias = tuple[int, int]
 """Start and end of a window in `body`."""
 
-_BORDER: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？]+|\n\s*")
+_BORDER: Final = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*\s+|[。！？]+|\n\s*")
+"""Where sentences end. A run of stops is tried at its beginning only, so a text of nothing else takes linear time."""
 _WORD_END: Final = re.compile(r"\s+")
 _TITLE_CHARACTERS: Final = 200
 """Of the title, which every window of a text begins with."""

@@ -72,7 +72,7 @@ def test_the_number_of_windows_is_limited_and_the_rest_is_not_read() -> None:
     assert flaw(spans, len(text)) is None
 
 
-@pytest.mark.parametrize("text", ["word " * 3000, "x" * 5000, "\n" * 5000 + "y" * 5000, "漢字。" * 2000])
+@pytest.mark.parametrize("text", ["word " * 3000, "x" * 5000, "\n" * 5000 + "y" * 5000, "漢字。" * 2000, "…" * 300_000])
 def test_texts_without_sentences_are_cut_as_well(text: str) -> None:
     texts, spans = read_as("", text, lambda part: len(part) > 300)
     assert len(spans) > 10
