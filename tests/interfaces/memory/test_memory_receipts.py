@@ -35,7 +35,7 @@ def test_what_was_asked_and_given_is_counted_by_interface(memory: Memory) -> Non
     assert (memory.stats().since, memory.stats().supplies) == (None, ())
     ask(memory, "router room")
     ask(memory, "router room", "mcp")
-    ask(memory, "zebra crossing quantum")
+    ask(memory, "violet geometry lesson")
     stats = memory.stats()
     command, mcp = stats.supplies
     assert (command.via, command.asked, command.answered, command.unknown) == ("command", 2, 1, 1)

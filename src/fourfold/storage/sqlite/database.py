@@ -264,7 +264,7 @@ _WAL_WAIT_SECONDS = 0.25
 """How long a writer waits for readers in order to reset a write-ahead log that has just become long enough."""
 _LONGEST_WAL_WAIT_SECONDS = 2.0
 """The same for one that is many times as long."""
-_STEPS_BETWEEN_CHECKS = 10_000
+_STEPS_BETWEEN_CHECKS = 1_000
 """Instructions of SQLite's virtual machine between two checks of the deadline."""
 
 
