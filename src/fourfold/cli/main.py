@@ -13,7 +13,6 @@ import click
 from fourfold.cli.commands import COMMANDS, SECTIONS, Globals, Group, argument, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.errors import FourfoldError, RequestError, WorldError
-from fourfold.threads import NO_THREAD, no_thread
 
 INTERRUPTED: Final = 130
 """What a shell reports of a program that Ctrl-C ended."""
@@ -80,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def _lacking(error: Exception) -> WorldError | None:
     """The error to report if the system gave too little memory, or no thread; also somewhere in a group of a server."""
+    from fourfold.threads import NO_THREAD, no_thread  # `--help` needs no threads
+
     match error:
         case MemoryError():
             return WorldError("the system gives no more memory", "Close other programs, or raise the limit (ulimit -v)")

@@ -25,6 +25,8 @@ from fourfold.errors import (
     NotFound,
     RequestError,
     SpaceMismatch,
+    StorageFull,
+    StoreUnavailable,
     WorldError,
 )
 from fourfold.filters import Every, Not, Test, field_at
@@ -113,12 +115,17 @@ class ItemMethods(OpenStore):
         return [replace(item, source=_lowest(item, sources)) if item.source_ids else item for item in items]
 
     def _embed_now(self, ids: Sequence[int]) -> None:
-        """Makes their vectors before anything else. If that fails, the items stay stored and pending."""
+        """Makes their vectors before anything else. If that fails, the items stay stored and pending.
+
+        A store that cannot be written is an error all the same: the caller has to know.
+        """
         try:
             if self._embedding is not None:
                 with self._maintenance.writing(self.namespace):
                     self._embedding.embed_items(self.namespace, ids)
                 self._maintenance.troubles.pop(NO_VECTORS, None)
+        except (StorageFull, StoreUnavailable):
+            raise
         except (WorldError, SpaceMismatch) as error:
             self._maintenance.troubles[NO_VECTORS] = str(error)
 
