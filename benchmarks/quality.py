@@ -200,7 +200,7 @@ def presets_table(presets: dict[str, dict[str, float]]) -> str:
     """A row for each preset, on the demo's questions."""
     rows = [
         f"| `{name}` | {found['hit@10']:.3f} | {found['mrr']:.3f} | {found[MAIN]:.3f} | {found['p95']:.0f} ms |\n"
-        for name, found in presets.items()
+        for name, found in sorted(presets.items())
     ]
     return "| preset | Hit@10 | MRR | nDCG@10 | p95 |\n|---|--:|--:|--:|--:|\n" + "".join(rows)
 

@@ -27,6 +27,7 @@ from fourfold.native.rankings import common, missing
 from fourfold.ranking.connections import mention_factor, walk_starts
 from fourfold.ranking.fusion import (
     HELD_SHARES,
+    LIFTING,
     MOST_NAMED,
     NO_HITS,
     TEXTS,
@@ -169,7 +170,8 @@ class Pipeline:
         else:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
-        if fusion.weights["graph"] > 0 and (graph.linked or graph.evidence or graph.answers):
+        connected = graph.linked or graph.evidence or graph.answers or any(name in lists for name in LIFTING)
+        if fusion.weights["graph"] > 0 and connected:
             held = held_back(fusion, graph.linked, graph.evidence, coverage, HELD_SHARES[plan.fusion])
             fusion = with_answers(held, graph.answers)
         both = all(name in lists for name in TEXTS)

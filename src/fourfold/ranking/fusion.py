@@ -319,37 +319,44 @@ def held_back(
     coverage: Mapping[int, float] = MappingProxyType({}),
     share: float = HELD_SHARES["auto"],
 ) -> Fusion:
-    """Keep items below this share of the best one by text, by reducing what links add to them.
+    """Let nothing pass the best item by text because of its links, by reducing what they add.
 
-    These are the items that only links lead to, and those that a name in the query belongs to, but which contain little
-    else of it: a note about Anna does not answer when Anna bought the tickets. `coverage`: the share of the query's
-    words that an item contains.
+    What the walk and shared tags add lifts an item up to the best one by text. Two kinds stay below `share` of that:
+    items that only links lead to, and items that a name in the query belongs to, but which contain little else of it:
+    a note about Anna does not answer when Anna bought the tickets. `coverage`: the share of the query's words that an
+    item contains.
     """
-    texts = [part for part in fusion.parts if part.source in TEXTS] if linked or named else []
-    if not texts:
+    texts = [part for part in fusion.parts if part.source in TEXTS]
+    expanded = any(part.source in LIFTING for part in fusion.parts)
+    if not texts or not (linked or named or expanded):
         return fusion
     ids, sums = bindings.sums(
         np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts])
     )
-    best = int(ids[bindings.order(ids, sums)[0]])
-    if best in linked:
+    best = int(ids[sums == sums.max()].min())
+    if best in linked or (best == fusion.hits.ids[0] and not (linked or named)):
         return fusion
     least = NAMED_COVERAGE * coverage.get(best, 0.0)
     held = {*linked, *(item for item in named if coverage.get(item, 0.0) < least)} - {best}
-    scores = fusion.scores
-    most = share * scores[best]
-    above = [item for item in fusion.ids if item in held and scores[item] > most]
+    highest = float(fusion.hits.scores[fusion.hits.ids == best][0])
+    count = int(np.count_nonzero(fusion.hits.scores > share * highest))
+    above = [
+        (item, score, (share if item in held else 1.0) * highest)
+        for item, score in zip(fusion.hits.ids[:count].tolist(), fusion.hits.scores[:count].tolist(), strict=True)
+        if item in held or (expanded and score > highest)
+    ]
     if not above:
         return fusion
-    wanted = np.array(above, np.int64)
-    grid = grid_for(scores[above[0]])
+    wanted = np.array([item for item, _, _ in above], np.int64)
+    is_held = np.array([item in held for item, _, _ in above])
+    grid = grid_for(above[0][1])
     step = math.ulp(grid)
-    excess = np.array([(scores[item] - most + grid) - grid + step * place for place, item in enumerate(above, 1)])
+    excess = np.array([(score - most + grid) - grid + step * place for place, (_, score, most) in enumerate(above, 1)])
     parts: list[Part] = []
     for part in reversed(fusion.parts):
-        if part.source in (GRAPH, WALK) and len(part.raw):
+        if part.source in (GRAPH, *LIFTING) and len(part.raw):
             places, values = bindings.places(part.raw.ids, wanted), part.values.copy()
-            listed = places >= 0
+            listed = (places >= 0) & is_held if part.source == GRAPH else places >= 0
             taken = np.where(listed, np.minimum(excess, values[places]), 0.0)
             values[places[listed]] -= taken[listed]
             excess -= taken
@@ -372,7 +379,9 @@ BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
 UNKNOWN_AVERAGE: Final = -2.0
 GRAPH: Final = "graph"
-WALK: Final = "walk"
+WALK, SHARED = "walk", "shared"
+LIFTING: Final = (WALK, SHARED)
+"""Lists of what is connected with the best hits. They say what else belongs to an answer, not what the answer is."""
 
 
 class TextEvidence(NamedTuple):
@@ -595,7 +604,6 @@ def _fall(words: Hits, items: int) -> float:
 #
 # A store with columns of links and tags does all of it in one call of the kernel; tests compare both ways.
 
-SHARED: Final = "shared"
 MOST_NAMED: Final = 200
 """Items that the query names, up to which the kernel expands: it compares all of them with each other."""
 

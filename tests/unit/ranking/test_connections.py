@@ -299,6 +299,23 @@ def test_links_lift_no_item_above_the_best_by_text(fuse):
 
 @pytest.mark.spec("S4.3")
 @pytest.mark.parametrize("fuse", [rrf, weighted])
+def test_what_is_connected_with_the_best_hits_does_not_pass_the_best_by_text(fuse):
+    lifted = {
+        "semantic": LISTS["semantic"],
+        "keyword": LISTS["keyword"],
+        "walk": [Hit(2, 1.0), Hit(3, 0.9)],
+        "shared": [Hit(3, 1.0)],
+    }
+    plain = fuse(lifted, {"semantic": 0.3, "keyword": 0.2, "walk": 0.5, "shared": 0.3})
+    assert plain.ids[0] != 1
+    found = held_back(plain, ())
+    assert found.ids == [1, *(id for id in plain.ids if id != 1)]
+    assert found.scores[found.ids[1]] == pytest.approx(found.scores[1])
+    assert exact(found)
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize("fuse", [rrf, weighted])
 def test_what_is_named_passes_the_best_by_text_only_if_it_covers_much_of_the_query(fuse):
     plain = fuse(LISTS, WEIGHTS)
     first = plain.ids[0]
