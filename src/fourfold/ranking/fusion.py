@@ -312,6 +312,17 @@ NAMED_COVERAGE: Final = 0.6
 """What the query names may pass the best item by text if it covers this share of what that one covers of the query."""
 
 
+def _best_by_text(parts: Sequence[Part]) -> int | None:
+    """The item with the highest sum of vectors and words; None if neither lists anything."""
+    texts = [part for part in parts if part.source in TEXTS]
+    if not texts:
+        return None
+    ids, sums = bindings.sums(
+        np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts])
+    )
+    return int(ids[sums == sums.max()].min())
+
+
 def held_back(
     fusion: Fusion,
     linked: Collection[int],
@@ -326,15 +337,9 @@ def held_back(
     a note about Anna does not answer when Anna bought the tickets. `coverage`: the share of the query's words that an
     item contains.
     """
-    texts = [part for part in fusion.parts if part.source in TEXTS]
     expanded = any(part.source in LIFTING for part in fusion.parts)
-    if not texts or not (linked or named or expanded):
-        return fusion
-    ids, sums = bindings.sums(
-        np.concatenate([part.raw.ids for part in texts]), np.concatenate([part.values for part in texts])
-    )
-    best = int(ids[sums == sums.max()].min())
-    if best in linked or (best == fusion.hits.ids[0] and not (linked or named)):
+    best = _best_by_text(fusion.parts) if linked or named or expanded else None
+    if best is None or best in linked or (best == fusion.hits.ids[0] and not (linked or named)):
         return fusion
     least = NAMED_COVERAGE * coverage.get(best, 0.0)
     held = {*linked, *(item for item in named if coverage.get(item, 0.0) < least)} - {best}
