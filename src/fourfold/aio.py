@@ -70,7 +70,7 @@ def _awaitable(call: Callable[[], T], begin: Callable[[Callable[[], None]], thre
 
     task = begin(run)
     if task.done.is_set:
-        task.result()  # raises if there is no thread for it
+        task.result()  # raises if no thread could be started
     return asyncio.wrap_future(future)
 
 

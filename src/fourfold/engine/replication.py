@@ -1,6 +1,6 @@
 """Two stores become equal: each tells what it has and which clocks that has, and gets what the other one knows later.
 
-Both sides come to the same result, whoever begins, by these rules. A deletion wins over changes that did not know of
+Both sides reach the same result, whichever starts, by these rules. A deletion wins over changes that did not know of
 it; what was stored again after it stays. Of two changes the one that knew of the other wins, else the one of the side
 that counted more changes of the thing, else the later one by time, else the one with the larger hash. A state of an
 item that is replaced stays in its history, unless it is there already. Nodes get the aliases and texts of both sides,

@@ -119,7 +119,7 @@ def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T
 
 
 def calling(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Chroma's native part panics at a damaged folder. A panic is no Exception: a RuntimeError takes its place."""
+    """Chroma's native part panics at a damaged folder. Raises a RuntimeError instead: a panic is no Exception."""
     try:
         return call(*args, **options)
     except BaseException as error:

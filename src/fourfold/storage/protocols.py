@@ -519,7 +519,7 @@ class Store(Protocol):
     ) -> bool:
         """Adds to the receipts of a namespace: by interface, and how often each item was given.
 
-        False, and nothing added, if another writer would have to be waited for. It is no change of the namespace.
+        False, and nothing added, if it would have to wait for another writer. Not a change of the namespace.
         """
         ...
 
