@@ -154,7 +154,7 @@ def test_interrupted_read_leaves_the_database_usable_and_closes_at_once(tmp_path
     for step in every_interruption(partial(enter, database.read)):
         in_time(partial(enter, database.read))
         in_time(partial(enter, database.write))
-        assert not database._readers, step
+        assert not database.has_readers(), step
     in_time(database.close)
 
 

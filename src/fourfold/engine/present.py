@@ -35,11 +35,12 @@ from fourfold.retrieval import (
     SearchResponse,
     TimeWindow,
 )
-from fourfold.storage.protocols import Rows, Snapshot
+from fourfold.storage.protocols import Snapshot
 from fourfold.storage.sql.rows import fact_key
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
+    from fourfold.storage.sql.reading import ItemReader
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Item]]
 T = TypeVar("T")
@@ -356,7 +357,7 @@ def _with_part(result: Result, part: Part) -> Result:
     return with_part if result.explanation is None else explained(with_part)
 
 
-def as_believed(rows: Rows, results: list[Result], moment: datetime) -> tuple[list[Result], list[str]]:
+def as_believed(rows: ItemReader, results: list[Result], moment: datetime) -> tuple[list[Result], list[str]]:
     """The results as they were at a time, and a note if items were changed since: only present texts are searched.
 
     An item whose text of that time is not kept any more is left out.

@@ -22,11 +22,12 @@ from fourfold import validation as rules
 from fourfold.engine import keyed
 from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
-from fourfold.storage.protocols import Peer, Replica, Snapshot, Store
+from fourfold.storage.protocols import Peer, Snapshot, Store
 from fourfold.storage.sql.dialect import dumps, micros, moment
 from fourfold.storage.sql.records import parse_time
 from fourfold.storage.sql.replica import (
     ORDER,
+    Replica,
     changed_meanwhile,
     has_secret_name,
     read_changes,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fourfold.model import Filters
 from fourfold.ranking.connections import (
@@ -27,7 +27,7 @@ from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.questions import answering_nodes, is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Query, Ranking, Retriever
-from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
+from fourfold.storage.protocols import Snapshot, Tags, Vectors, Words
 from fourfold.storage.values import TagUse
 from fourfold.text.entities import query_names, spelled_names
 from fourfold.text.fold import folded_words
@@ -35,6 +35,7 @@ from fourfold.text.language import stop_words
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+    from fourfold.storage.sql.graph import GraphReader
 
 _NOTHING: Final = Ranking(NO_HITS)
 
@@ -87,7 +88,7 @@ class GraphRetriever:
     name = "graph"
     reads_snapshot = True
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphReader[Any]) -> None:
         self._graph = graph
         self._named: Mapping[int, float] = {}
 

@@ -16,7 +16,8 @@ from fourfold.storage.protocols import Snapshot
 from fourfold.text.time_window import asks_when, time_window
 
 if TYPE_CHECKING:
-    from fourfold.storage.protocols import Rows, Tags
+    from fourfold.storage.protocols import Tags
+    from fourfold.storage.sql.reading import ItemReader
 
 # ---------------------------------------------------------------- hidden items
 #
@@ -144,7 +145,7 @@ _PROBED: Final = 20
 _NAMING_COLUMNS: Final = ("tags", "kind", "language")
 
 
-def unknown_names(rows: Rows, tags: Tags, condition: Condition, *, negated_only: bool = False) -> tuple[str, ...]:
+def unknown_names(rows: ItemReader, tags: Tags, condition: Condition, *, negated_only: bool = False) -> tuple[str, ...]:
     """A line for each kind, language, tag or metadata key of the condition that no item of the namespace has.
 
     `negated_only`: only names under a `not`: a misspelt one excludes nothing, and the results do not show it.
@@ -170,7 +171,7 @@ def _probes(test: Test) -> list[Test]:
     return [Test(test.field, "in", (name,)) for name in test.values if name is not None]
 
 
-def _line(rows: Rows, tags: Tags, probe: Test) -> str:
+def _line(rows: ItemReader, tags: Tags, probe: Test) -> str:
     column = probe.field.column
     if column is None:
         counts = rows.vocabulary("metadata")

@@ -78,7 +78,7 @@ class SecretPolicy:
             return record
         if record.get("type") == "version" and isinstance(record.get("record"), dict):
             return {**record, "record": self.record(record["record"])}
-        fields = (*_TEXTS, *_NAMES.get(record.get("type", ""), ()))
+        fields = (*_TEXTS, *_NAMES.get(str(record.get("type")), ()))
         return {
             name: self._checked(value, masked_json(value)) if name in fields else value
             for name, value in record.items()

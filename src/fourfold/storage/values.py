@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +40,10 @@ class Deadline:
     """Time that was given."""
     until: float = math.inf
     """On the monotonic clock."""
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.until - time.monotonic(), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

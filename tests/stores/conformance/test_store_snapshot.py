@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from conformance_subjects import LATER, NOW, NS, add, item, search, unit
@@ -13,7 +13,8 @@ from fourfold import Hit, HybridSearch, Plan, Query, Ranking
 from fourfold.engine.retrievers import GraphRetriever, KeywordRetriever, SemanticRetriever, TagRetriever
 from fourfold.errors import InvalidVector
 from fourfold.model import NO_FILTERS, Edge, Filters, Space
-from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
+from fourfold.storage.protocols import Snapshot, Tags, Vectors, Words
+from fourfold.storage.sql.graph import GraphReader
 from fourfold.storage.values import NewNode, NewRaw, Size, TagUse
 
 
@@ -159,7 +160,7 @@ def test_retrievers_of_one_snapshot_run_in_the_thread_that_opened_it(store: Stor
         built_in = [
             SemanticRetriever(cast("Vectors", facets["vectors"])),
             KeywordRetriever(cast("Words", facets["words"])),
-            GraphRetriever(cast("Graph", facets["graph"])),
+            GraphRetriever(cast("GraphReader[Any]", facets["graph"])),
             TagRetriever(cast("Tags", facets["tags"])),
         ]
         found = HybridSearch([*built_in, Own()]).run(query, plan)

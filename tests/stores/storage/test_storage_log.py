@@ -133,7 +133,7 @@ def outside(store: Database, called: list[str], work: Callable[..., Any]) -> Cal
 
     def noted(*args: Any) -> Any:
         called.append(threading.current_thread().name)
-        assert not store._readers
+        assert not store.has_readers()
         return work(*args)
 
     return noted

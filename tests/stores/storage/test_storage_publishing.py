@@ -23,7 +23,7 @@ from fourfold.index.locks import ReadLock
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sql import linking
-from fourfold.storage.sqlite.database import Deadline, Tuning
+from fourfold.storage.sqlite.database import Tuning, deadline_in
 from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.values import Pace
 
@@ -371,7 +371,7 @@ def test_a_read_that_timed_out_leaves_no_old_snapshot(opened: Opener) -> None:
     memory.add_many(notes(50))
     database = memory.store.database  # type: ignore[attr-defined]
     for _ in range(300):
-        with pytest.raises(TimedOut), database.read(Deadline(0.0)) as db:
+        with pytest.raises(TimedOut), database.read(deadline_in(0.0)) as db:
             db.execute("SELECT count(*) FROM items, items AS others, items AS more").fetchall()
         with database.read() as db:
             assert db.execute("SELECT count(*) FROM items").get == 50

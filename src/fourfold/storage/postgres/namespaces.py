@@ -134,17 +134,17 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         return (facts(row.metadata),)
 
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
-        return stored(self.db, self.ns.dimension, items)
+        return stored(self.db, self.tx.ns.dimension, items)
 
     def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None:
         """A row is the vector of an item, or of one of its windows."""
         if not vectors:
             return
-        rows = [row for item, vector in vectors for row in vector_rows(item, self.ns.id, vector)]
+        rows = [row for item, vector in vectors for row in vector_rows(item, self.tx.ns.id, vector)]
         copy_rows(self.db, "vectors", rows)
-        self.ns.vectors += len(vectors)
-        self.ns.windows += len(rows) - len(vectors)
-        self.ns.vector_changes += 1
+        self.tx.ns.vectors += len(vectors)
+        self.tx.ns.windows += len(rows) - len(vectors)
+        self.tx.ns.vector_changes += 1
 
     def drop_vectors(self, items: Sequence[int]) -> None:
         """In one round trip."""
@@ -155,21 +155,21 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         )
         ((gone, windows),) = self.db.rows(sql, list(items), list(items)) if items else [(0, 0)]
         if gone:
-            self.ns.vectors -= gone - windows
-            self.ns.windows -= windows
-            self.ns.vector_changes += 1
+            self.tx.ns.vectors -= gone - windows
+            self.tx.ns.windows -= windows
+            self.tx.ns.vector_changes += 1
 
     def _insert_tags(self, rows: Sequence[Row]) -> None:
-        tagged = [(row.id, self.ns.id, folded, name) for row in rows for folded, name in row.tags.items()]
+        tagged = [(row.id, self.tx.ns.id, folded, name) for row in rows for folded, name in row.tags.items()]
         self.db.run_many("INSERT INTO item_tags VALUES (?, ?, ?, ?)", tagged)
 
     def _index_texts(self, old: Sequence[TextRow], new: Sequence[TextRow]) -> None:
-        write_texts(self.db, self.ns, old, new)
+        write_texts(self.db, self.tx.ns, old, new)
 
     def _remove(self, items: Sequence[int]) -> None:
         """Also drops the states of the files of which these items are chunks; SQLite has a trigger for that."""
         chunks = f"SELECT path FROM items WHERE id {self.db.any_id} AND key IS NULL AND path IS NOT NULL"  # noqa: S608  (constants)
-        self.db.run(f"DELETE FROM files WHERE ns = ? AND path IN ({chunks})", self.ns.id, self.db.ids(items))  # noqa: S608  (our own clauses)
+        self.db.run(f"DELETE FROM files WHERE ns = ? AND path IN ({chunks})", self.tx.ns.id, self.db.ids(items))  # noqa: S608  (our own clauses)
         super()._remove(items)
 
 
@@ -199,7 +199,8 @@ class PostgresTransaction(SqlTransaction[Connection, Namespace]):
         if self.changed:
             store(self.db, self.ns)
 
-    def _items(self) -> PostgresItems:
+    @property
+    def items(self) -> PostgresItems:
         return PostgresItems(self)
 
     @property

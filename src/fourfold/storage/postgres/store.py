@@ -70,7 +70,6 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         tuning: Tuning,
         index: Index | None = None,
     ) -> None:
-        super().__init__()
         self._database = database
         self.namespace = namespace
         self._seconds = seconds
@@ -79,10 +78,22 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         self.tuning = tuning
         self._index = index
         self.candidates = Candidates(self, index)
-        self.words = KeywordSearch(self)
-        self.vectors = VectorSearch(self)
-        self.graph = PostgresGraph(self)
-        self.tags = TagUses(self)
+
+    @property
+    def words(self) -> KeywordSearch:
+        return KeywordSearch(self)
+
+    @property
+    def vectors(self) -> VectorSearch:
+        return VectorSearch(self)
+
+    @property
+    def graph(self) -> PostgresGraph:
+        return PostgresGraph(self)
+
+    @property
+    def tags(self) -> TagUses:
+        return TagUses(self)
 
     def _begin(self) -> None:
         limit = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
@@ -90,6 +101,7 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self.namespace)}"
         self._db, rows = self._database.begin(sql, self.deadline)
         self.read_as(namespaces.in_answer(rows, self.namespace))
+        self.has_files = self.ns.has_files
 
     @property
     def db(self) -> Connection:  # pyright: ignore[reportIncompatibleVariableOverride]  (it is never set)
@@ -114,10 +126,6 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         self._database.end(self._db, commit=not self._db.closed)
 
     # ------------------------------------------------------------ reading
-
-    @property
-    def has_files(self) -> bool:
-        return self.ns.has_files
 
     def vectors_of(self, ids: Sequence[int]) -> dict[int, Vector | Windows]:
         return vectors.stored(self.db, self.ns.dimension, ids)

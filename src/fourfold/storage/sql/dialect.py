@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from fourfold.filters import Test
 from fourfold.limits import LARGEST_ID
@@ -27,7 +27,9 @@ LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PACED_ROWS = 100
-"""A statement that is executed for fewer rows needs no pauses for searches."""
+"""A step over fewer rows needs no pauses for searches."""
+
+T = TypeVar("T")
 
 
 class Db(ABC):
@@ -135,7 +137,7 @@ class Db(ABC):
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
         """Executes a statement for many rows, without a round trip for each."""
         if bindings:
-            self.executemany(sql, bindings if len(bindings) < _PACED_ROWS else paced(bindings))
+            self.executemany(sql, paced_rows(bindings))
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
         """Inserts rows by one statement if the database can do that, so that its triggers run once.
@@ -152,6 +154,11 @@ class Db(ABC):
 def possible(ids: Iterable[int]) -> list[int]:
     """The ids that a store could have assigned."""
     return [number for number in ids if 0 < number <= LARGEST_ID]
+
+
+def paced_rows(rows: Sequence[T]) -> Iterable[T]:
+    """The rows; bulk work yields to searches between those of many."""
+    return rows if len(rows) < _PACED_ROWS else paced(rows)
 
 
 def sendable(texts: Iterable[str]) -> list[str]:

@@ -55,19 +55,25 @@ class GraphReader(ABC, Generic[S]):
         self._at = at
 
     @abstractmethod
-    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]: ...
+    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
+        """To the items of these nodes, to items that mention them, and over one edge to the neighbours' items."""
 
     @abstractmethod
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
 
     def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        """`mentions`: the factor of `ranking.connections.mention_factor`."""
         return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """Those of these names (in normal form) that nodes have, with their nodes."""
         return named_nodes(self._at.db, self._at.ns.id, names)
 
     def relations(self, nodes: Sequence[int]) -> list[Relation]:
-        """An index finds the heaviest edges without reading the others of a hub."""
+        """The edges of at most HUB nodes (those with the lowest ids): of each the HUB heaviest in each direction.
+
+        An index finds the heaviest edges without reading the others of a hub.
+        """
         some = sorted(nodes)[:HUB]
         if not some:
             return []
@@ -76,6 +82,10 @@ class GraphReader(ABC, Generic[S]):
         return sorted(Relation(near, name, far, weight, forward == 1) for near, name, far, weight, forward in rows)
 
     def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+        """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first.
+
+        `among`: only of these.
+        """
         db = self._at.db
         if not sendable([like]):
             return []
@@ -90,10 +100,12 @@ class GraphReader(ABC, Generic[S]):
         return [NodeSummary(*row) for row in db.rows(sql, self._at.ns.id, *bound, like, like, limit, offset)]
 
     def nodes_of(self, item: int) -> list[int]:
+        """The nodes that the item is the text of, and those that its text mentions."""
         sql = "SELECT node FROM node_items WHERE item = ? UNION SELECT node FROM mentions WHERE item = ?"
         return self._at.db.column(sql, item, item)
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
+        """One node with at most `limit` of its items, of its mentions and of its edges. NotFound if there is none."""
         db, node = self._at.db, self._required(name, label)
         sql = "SELECT item FROM {} WHERE node = ? ORDER BY item LIMIT ?"
         items, mentions = (db.column(sql.format(table), node, limit) for table in ("node_items", "mentions"))
@@ -107,7 +119,10 @@ class GraphReader(ABC, Generic[S]):
         return node
 
     def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest path."""
+        """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest path.
+
+        Only those of the page are read.
+        """
         name, label, depth, direction, relation, limit, offset = wanted
         db, start = self._at.db, self._required(name, label)
         if depth == 1 and limit is not None:  # the database selects the page: a hub has very many neighbours
@@ -429,6 +444,7 @@ class GraphWriter:
         self._tx.linker.announce(rows, fresh)
 
     def add_edges(self, edges: Sequence[Edge]) -> None:
+        """Creates missing nodes; an existing edge gets the new weight."""
         if not edges:
             return
         db, ns = self._db, self._tx.stored()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fourfold.model import NewItem
 from fourfold.scheduling import paced
 from fourfold.storage.sql import graph
-from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.dialect import Db, paced_rows
 from fourfold.storage.sql.graph import LABEL, NOTHING_GONE, Gone
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.text.analysis import analyse
@@ -207,10 +207,10 @@ class Linker:
             part = changed[start : start + _PAGE_ITEMS]
             stored = [item.id for item in part if not item.is_new]
             finder = self._finder_for(rows, [item.text for item in part])
-            pointed = {item.id: {normal_name(name) for name in links(item.text)} for item in paced(part)}
+            pointed = {item.id: {normal_name(name) for name in links(item.text)} for item in paced_rows(part)}
             if pointers:
                 rows.set_pointers(pointed, stored)
-            named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced(part)}
+            named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced_rows(part)}
             nodes = graph.named_nodes(rows.db, rows.ns.id, {name for names in named.values() for name in names})
             wanted = {(item, node) for item, names in named.items() for name in names for node in nodes.get(name, ())}
             if wanted:

@@ -124,6 +124,7 @@ class FileWriter:
         self._db: Db = tx.db
 
     def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
+        """Makes the stored chunks of each path exactly these; a chunk with the same title and text stays that item."""
         if not files:
             return
         ns = self._tx.stored()
@@ -133,6 +134,7 @@ class FileWriter:
         put_file_states(self._db, ns.id, [file.state for file in files])
 
     def forget(self, paths: Sequence[str]) -> int:
+        """Removes files with their chunks; returns how many chunks. Forgetting a chunk forgets the file's state."""
         ns = self._tx.ns
         if not ns.exists:
             return 0
@@ -165,6 +167,7 @@ class RawRecords:
         }
 
     def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
+        """Newest first; of one session or speaker only, where these are named."""
         condition, bindings = "FROM raw WHERE ns = ?", list[Any]([self._ns.id])
         for name, wanted in (("session_id", session_id), ("speaker", speaker)):
             if wanted is not None:
@@ -187,6 +190,7 @@ class RawWriter:
         return RawRecords(self._db, self._tx.stored()).get([id])[id]
 
     def add_many(self, records: Sequence[NewRaw]) -> Sequence[int]:
+        """Returns their ids, in order."""
         ns = self._tx.stored()
         ids = new_ids(self._db, ns.id, "raw", len(records))
         rows = [
@@ -201,6 +205,7 @@ class RawWriter:
         self._db.run(sql, content, session_id, dumps(dict(metadata)), self._tx.stored().id, id)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
+        """Removes raw records, all or none. NotFound names a missing one; `force` also removes sources of items."""
         unique = list(dict.fromkeys(ids))
         for id in unique:
             sql = "SELECT 1 FROM raw WHERE ns = ? AND id = ?"

@@ -192,9 +192,19 @@ _READERS: Mapping[str, Callable[[Db, Namespace], Iterator[Record]]] = {
 
 
 class SqlPortable(ABC, Generic[D]):
+    """The store as a whole, as records that any store can load."""
+
     def __init__(self, turn: AbstractContextManager[object]) -> None:
         """`turn`: held while records are loaded."""
         self._turn = turn
+
+    @abstractmethod
+    def export(self, write: Callable[[Record], None], *, namespace: str | None = None) -> None:
+        """Hands over the records of one snapshot, of all namespaces or of one, in an order that the content decides."""
+
+    @abstractmethod
+    def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        """Removes the store if its records are copied; RequestError if they are not, or if it cannot remove itself."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[D]: ...
@@ -234,7 +244,7 @@ class SqlPortable(ABC, Generic[D]):
                 self._note(tx, None)
 
     def load_namespace(self, records: Iterable[Record], namespace: str) -> None:
-        """Fills an empty namespace in one transaction."""
+        """Fills one empty namespace with the records of another, under new ids; all or nothing."""
         with self._turn, self.writing() as tx:
             ns = self._begun(tx, namespace).ns.id
             if not _is_empty(tx, f" WHERE ns = {ns}"):

@@ -19,7 +19,7 @@ from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters, Item, Stats
+from fourfold.model import Filters, Item, Space, Stats
 from fourfold.retrieval import Part
 from fourfold.storage.sql import versions
 from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
@@ -28,10 +28,14 @@ from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states
 from fourfold.storage.sql.replica import Replica
 from fourfold.storage.sql.rows import read_items
 from fourfold.storage.sql.versions import SavedVersions
-from fourfold.storage.values import FileRow, Hidden, PendingText, Vocabulary
+from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size, Vocabulary
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+    from fourfold.ranking.fusion import Expanded, Expansion
+    from fourfold.storage.protocols import Tags, Vectors, Words
+    from fourfold.storage.sql.graph import GraphReader
+    from fourfold.text.keyword_query import KeywordQuery
 
 # ---------------------------------------------------------------- filters
 
@@ -116,17 +120,48 @@ N = TypeVar("N", bound=Namespace)
 
 
 class SqlSnapshot(ABC, Generic[N]):
-    """A namespace in one read transaction."""
+    """One namespace at one moment, in one read transaction. Only inside the `with` block that opened it."""
 
     db: Any
     """The `Db` of the transaction."""
     namespace: str
     ns: N
+    deadline: Deadline
+    """A read that exceeds it is TimedOut. The caller may change its fields."""
+    exists: bool
+    """Whether anything was ever stored in the namespace."""
+    size: Size
+    """Hidden items count."""
+    hidden: Hidden
+    space: Space | None
+    has_files: bool
+    """False if no file is indexed, so that no query can name one."""
     has_sources = True
     """Whether items may refer to raw records."""
 
-    def __init__(self) -> None:
-        self.rows = ItemReader(self)
+    @property
+    @abstractmethod
+    def words(self) -> Words: ...
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Vectors: ...
+
+    @property
+    @abstractmethod
+    def graph(self) -> GraphReader[Any]: ...
+
+    @property
+    @abstractmethod
+    def tags(self) -> Tags: ...
+
+    @abstractmethod
+    def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:
+        """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
+
+    @abstractmethod
+    def keyword_query(self, text: str) -> KeywordQuery:
+        """The words of a query with the terms for which keyword search looks."""
 
     @abstractmethod
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]: ...
@@ -140,6 +175,10 @@ class SqlSnapshot(ABC, Generic[N]):
         self.hidden = Hidden(ns.superseded > 0, ns.expiring > 0)
 
     @property
+    def rows(self) -> ItemReader:
+        return ItemReader(self)
+
+    @property
     def raw(self) -> RawRecords:
         return RawRecords(self.db, self.ns)
 
@@ -148,15 +187,22 @@ class SqlSnapshot(ABC, Generic[N]):
         return Replica(self.db, self.ns, self.vectors_of)
 
     def stats(self, limit: int) -> Stats:
+        """The receipts; at most `limit` of the items that nobody was given are named, the oldest first."""
         return read_stats(self.db, self.ns.id, limit)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
+        """The known files whose path begins with this, by path."""
         return file_states(self.db, self.ns.id, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        """Items that wait for a vector: of all but the rejected ones, or of `among`, rejected or not.
+
+        Of the newest ones the shortest come first, so that what was stored last is not kept waiting by a long queue.
+        """
         return pending_texts(self.db, self.ns.id, limit, among)
 
     def nearest_parts(self, query: Vector, ids: Sequence[int]) -> dict[int, Part]:
+        """Of those of these items that have several vectors: the part whose vector is nearest to the query."""
         if not self.ns.windows:
             return {}
         windows = {item: vectors for item, vectors in self.vectors_of(ids).items() if isinstance(vectors, Windows)}
@@ -170,6 +216,7 @@ class SqlSnapshot(ABC, Generic[N]):
         }
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        """The vectors of those of these items that have one; not those of texts with several."""
         vectors = self.vectors_of(ids).items()
         return {item: vector for item, vector in vectors if not isinstance(vector, Windows)}
 
@@ -215,11 +262,13 @@ class ItemReader:
         return dict(db.rows(sql, self._at.ns.id, db.texts(keys)))
 
     def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+        """Newest first."""
         matching, bindings = self._matching(filters)
         sql = f"SELECT id {matching} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"
         return list(self.get(self._at.db.column(sql, *bindings, limit, offset)).values())
 
     def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+        """The items that pass, in the order of their ids: of all, or of `among`."""
         matching, bindings = self._matching(filters, among)
         return self._at.db.column(f"SELECT id {matching} ORDER BY id", *bindings)
 
@@ -242,9 +291,11 @@ class ItemReader:
         return f"FROM items WHERE +ns = ? AND id {db.any_id}{condition}", [ns, db.ids(among), *bindings]
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
+        """The chunks of one file from one number to another, in order."""
         return list(self.get(chunk_ids(self._at.db, self._at.ns.id, [path], first, last)).values())
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        """(id, path) of chunks of known files with these folded names (after the last slash), in order; CANDIDATES."""
         db = self._at.db
         condition, bindings = where(db, filters, self._at.ns.id)
         sql = (
@@ -256,11 +307,13 @@ class ItemReader:
         return db.rows(sql, self._at.ns.id, db.texts(names), *bindings, CANDIDATES)
 
     def skipped_files(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """(path, reason) of files with these folded names that could not be indexed, in order."""
         db = self._at.db
         sql = f"SELECT path, skipped FROM files WHERE ns = ? AND name {db.any_text} AND skipped <> '' ORDER BY path"  # noqa: S608  (constants)
         return db.rows(sql, self._at.ns.id, db.texts(names))
 
     def history(self, item: int) -> list[Item]:
+        """The item with its earlier versions, what was merged into it, and all values of its fact, the latest first."""
         if not possible([item]):
             return []
         sql = (
@@ -274,18 +327,24 @@ class ItemReader:
         return versions.latest_first([*stored, *(versions.as_item(each, self._at.namespace) for each in kept)])
 
     def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        """Earlier versions and merged items by their ids; `version_of` says of which item. `get` does not have them."""
         kept = SavedVersions(self._at.db, self._at.ns.id).of_ids(ids)
         return {each.id: versions.as_item(each, self._at.namespace) for each in kept}
 
     def versions_at(self, moment: datetime) -> dict[int, int]:
+        """The version of that time of each item that was changed later, as far as it is kept; facts have none."""
         return SavedVersions(self._at.db, self._at.ns.id).at(micros(moment))
 
     def last_expiry(self, now: datetime) -> datetime | None:
+        """The latest of the expiry times that have passed; None if nothing has expired."""
         sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"
         return optional_moment(self._at.db.value(sql, self._at.ns.id, micros(now)))
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
-        """Kinds, languages or keys of metadata, each with the number of items that have it."""
+        """Every kind, language, or top-level key of metadata, with the number of items that have it.
+
+        Superseded items do not count.
+        """
         db = self._at.db
         name, table = ("pair.key", f", {db.metadata_keys}") if field == "metadata" else (f"items.{field}", "")
         condition = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"

@@ -150,9 +150,11 @@ class Replica:
         return [None if record is None or has_secret_name(record) else record for record in records]
 
     def purged(self) -> int:
+        """When the store was purged last, or one that it was synchronised with, in microseconds since 1970."""
         return int(self._db.value("SELECT value FROM settings WHERE name = ?", _PURGED) or 0)
 
     def has_removed(self) -> bool:
+        """Whether another store has removed something here, and no purge followed."""
         return self._db.value("SELECT value FROM settings WHERE name = ?", _REMOVED) is not None
 
     def _synced(self, condition: str, *bound: Any) -> list[Any]:
@@ -554,7 +556,10 @@ class ReplicaWriter:
         """The rows of what `write` has written."""
 
     def write_heads(self, heads: Sequence[Head]) -> None:
-        """Keeps what a store tells others of. Of two calls at the same time the later clocks stay."""
+        """Keeps what other stores are told, so that the next call of `heads` knows what changed since.
+
+        Of two calls at the same time the later clocks stay.
+        """
         self._keep([(head.uid, head.kind, *head[2:6], head.at) for head in heads])
 
     def _keep(self, rows: Sequence[tuple[Any, ...]]) -> None:

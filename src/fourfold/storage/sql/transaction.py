@@ -21,8 +21,7 @@ from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY
 from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space
-from fourfold.scheduling import paced
-from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment
+from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment, paced_rows
 from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace, store_pace
@@ -60,12 +59,8 @@ class ItemTable(ABC, Generic[D, N]):
         self.db = tx.db
 
     @property
-    def ns(self) -> N:
-        return self.tx.ns
-
-    @property
     def saved(self) -> SavedVersions:
-        return SavedVersions(self.db, self.ns.id)
+        return SavedVersions(self.db, self.tx.ns.id)
 
     # ------------------------------------------------------------ what differs
 
@@ -96,7 +91,13 @@ class ItemTable(ABC, Generic[D, N]):
     # ------------------------------------------------------------ storing
 
     def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
-        return [row.as_item(self.ns.name) for row in paced(self.store(items, now, links=links))]
+        """Stores checked items; returns them as stored, in order. With `links`, titles and mentions become nodes.
+
+        A new value of a fact (`subject` and `attribute`) supersedes the stored one (`storage.values.arranged`).
+        InvalidVector if a vector is not in the namespace's space, NotFound for unknown source_ids, InvalidItem if a
+        merged item exceeds a limit.
+        """
+        return [row.as_item(self.tx.ns.name) for row in paced_rows(self.store(items, now, links=links))]
 
     def store(self, new: Sequence[NewItem], now: datetime, *, links: bool) -> list[Row]:
         """Stores checked items; returns the row of each.
@@ -107,12 +108,12 @@ class ItemTable(ABC, Generic[D, N]):
             return []
         self.tx.stored()
         self._check_sources(new)
-        names = [name_of(item) for item in paced(new)]
+        names = [name_of(item) for item in paced_rows(new)]
         rows = {name_of(row): row for row in reversed(self._stored(names))}  # of items with one text, the oldest counts
         stored = {row.id for row in rows.values()}
         replaced: list[tuple[Item, bool]] = []
         named: list[Row] = []
-        for name, item in zip(names, paced(new), strict=True):
+        for name, item in zip(names, paced_rows(new), strict=True):
             row = rows.get(name)
             if row is None:
                 row = rows[name] = new_row(item, item.created_at or now, links=links)
@@ -147,7 +148,7 @@ class ItemTable(ABC, Generic[D, N]):
     def known_raw(self, ids: Sequence[int]) -> list[int]:
         """Those of these raw records that exist."""
         sql = f"SELECT id FROM raw WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
-        stored = set(self.db.column(sql, self.ns.id, self.db.ids(ids))) if ids else set[int]()
+        stored = set(self.db.column(sql, self.tx.ns.id, self.db.ids(ids))) if ids else set[int]()
         return [raw for raw in ids if raw in stored]
 
     def _stored(self, names: Iterable[Any]) -> list[Row]:
@@ -168,15 +169,15 @@ class ItemTable(ABC, Generic[D, N]):
             (bytes, f"identity {db.any_digest}", db.digests(kinds[bytes])),
         ):
             if kinds[kind]:
-                items.update(db.column(f"SELECT id FROM items WHERE ns = ? AND {condition}", self.ns.id, *bound))  # noqa: S608  (our own clauses)
-        return load(db, self.ns.id, sorted(items))
+                items.update(db.column(f"SELECT id FROM items WHERE ns = ? AND {condition}", self.tx.ns.id, *bound))  # noqa: S608  (our own clauses)
+        return load(db, self.tx.ns.id, sorted(items))
 
     def _replaced(self, row: Row, item: NewItem, now: datetime) -> list[tuple[Item, bool]]:
         """The stored item of which to keep a version, and whether it is linked. The value of a fact is kept here."""
         if row.fact is not None or (item.subject is not None and item.attribute is not None):
             if (row.title, row.text) != (item.title, item.text) or row.superseded_at is not None:
                 self._keep_value(row, now)
-        elif item.key is not None and is_replaced(old := row.as_item(self.ns.name), item):
+        elif item.key is not None and is_replaced(old := row.as_item(self.tx.ns.name), item):
             return [(old, row.linked)]
         return []
 
@@ -202,7 +203,7 @@ class ItemTable(ABC, Generic[D, N]):
         facts = dict.fromkeys(row.fact for row in written if row.attribute is not None)
         by_id = {row.id: row for row in written} if facts else {}
         for fact in filter(None, facts):
-            for place in arranged([Place(*value) for value in self.db.rows(sql, self.ns.id, fact)]):
+            for place in arranged([Place(*value) for value in self.db.rows(sql, self.tx.ns.id, fact)]):
                 self.db.run(
                     "UPDATE items SET superseded_at = ?, supersedes = ?, identity = CASE WHEN ? THEN identity END "
                     "WHERE id = ?",
@@ -210,16 +211,19 @@ class ItemTable(ABC, Generic[D, N]):
                 )  # fmt: skip
                 if (row := by_id.get(place.id)) is not None:
                     row.superseded_at, row.supersedes = optional_moment(place.superseded_at), place.supersedes
-                self.ns.touch([place.id], Change.LABELS)
-                self.ns.superseded = self.ns.superseded or 1
+                self.tx.ns.touch([place.id], Change.LABELS)
+                self.tx.ns.superseded = self.tx.ns.superseded or 1
 
     def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
-        """Applies a checked patch to the row as it is now. `keep`: a version of it."""
-        rows = load(self.db, self.ns.id, [item])
+        """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits.
+
+        `keep`: the item as it was stays stored as a version; if it states a fact, as a superseded item.
+        """
+        rows = load(self.db, self.tx.ns.id, [item])
         if not rows:
             raise NotFound(f"no item {item}", "fourfold list shows what is stored")
         (row,) = rows
-        old = row.as_item(self.ns.name)
+        old = row.as_item(self.tx.ns.name)
         new = rules.patched(old, patch)
         if keep and new != old:
             if row.fact is not None:
@@ -229,11 +233,11 @@ class ItemTable(ABC, Generic[D, N]):
         row.tell(new.title, new.text, new.language, dict(new.metadata), row.kind, now, links=links)
         row.tags, row.details = folded(new.tags), row.details | {"source": new.source}
         self._write_and_link(row)
-        return row.as_item(self.ns.name)
+        return row.as_item(self.tx.ns.name)
 
     def rewrite(self, item: int, new: NewItem, now: datetime) -> None:
         """Replaces a stored item by this one, whatever its identity; it is linked as before."""
-        (row,) = load(self.db, self.ns.id, [item])
+        (row,) = load(self.db, self.tx.ns.id, [item])
         row.replace(new, now, links=row.linked)
         self._write_and_link(row)
 
@@ -243,19 +247,29 @@ class ItemTable(ABC, Generic[D, N]):
         self.tx.link([row])
 
     def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        """Removes the others, which `restore` brings back; the kept item gets their tags and sources."""
         self.tx.changed = True
         return merge(self.tx, kept, others, now)
 
     def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        """Makes versions the present state of their items, and merged items items again; returns these items.
+
+        NotFound names an unknown one. Conflict if another item has the key of a merged one.
+        """
         self.tx.changed = True
         return restore(self.tx, versions, now)
 
     def rewrite_version(self, id: int, record: Record) -> None:
+        """Replaces the record of a version."""
         self.tx.changed = True
         self.saved.rewrite(id, record)
 
     def forget(self, ids: Sequence[int]) -> int:
-        if not self.ns.exists:
+        """Removes items with everything that belongs to them, versions included; returns how many existed.
+
+        An id of a version removes that version.
+        """
+        if not self.tx.ns.exists:
             return 0
         gone = self.remove(ids) + self.saved.forget(ids)
         self.tx.changed = self.tx.changed or gone > 0
@@ -271,23 +285,23 @@ class ItemTable(ABC, Generic[D, N]):
         sql = f"SELECT node FROM node_items WHERE item {self.db.any_id}"  # noqa: S608  (constants)
         owned = set(self.db.column(sql, self.db.ids(everything)))
         gone = self._delete(everything)
-        self.tx.linker.renamed(self.tx.link_rows, gone=prune(self.db, self.ns.id, owned))
+        self.tx.linker.renamed(self.tx.link_rows, gone=prune(self.db, self.tx.ns.id, owned))
         return gone - len(set(versions).difference(ids))
 
     def _delete(self, items: Sequence[int]) -> int:
         sql = f"SELECT {TEXT_ROW} FROM items WHERE +ns = ? AND id {self.db.any_id}"  # noqa: S608  (constants)
-        gone: list[TextRow] = self.db.rows(sql, self.ns.id, self.db.ids(items)) if items else []
+        gone: list[TextRow] = self.db.rows(sql, self.tx.ns.id, self.db.ids(items)) if items else []
         if gone:
             ids = [item for item, *_ in gone]
-            if self.ns.superseded:
+            if self.tx.ns.superseded:
                 self._relink(ids)
             self.drop_vectors(ids)
             self._index_texts(gone, [])
             self._remove(ids)
-            self.ns.items -= len(gone)
-            self.ns.touch(ids, Change.REMOVED)
+            self.tx.ns.items -= len(gone)
+            self.tx.ns.touch(ids, Change.REMOVED)
             for *_, language in gone:
-                self.ns.count_language(language, -1)
+                self.tx.ns.count_language(language, -1)
         return len(gone)
 
     def _relink(self, gone: Sequence[int]) -> None:
@@ -313,7 +327,7 @@ class ItemTable(ABC, Generic[D, N]):
         fresh = [row for row in touched if row.before is None]
         changed = [row for row in touched if row.before is not None]
         if any(not row.id for row in fresh):
-            for row, id in zip(fresh, new_ids(self.db, self.ns.id, "items", len(fresh)), strict=True):
+            for row, id in zip(fresh, new_ids(self.db, self.tx.ns.id, "items", len(fresh)), strict=True):
                 row.id = id
         if fresh:
             self._insert(fresh)
@@ -322,19 +336,19 @@ class ItemTable(ABC, Generic[D, N]):
         retold = [row for row in touched if row.is_retold]
         self._index_texts([row.before.as_text for row in retold if row.before], [row.as_text for row in retold])
         for row in retold:
-            self.ns.count_language(row.language, 1)
+            self.tx.ns.count_language(row.language, 1)
             if row.before is not None:
-                self.ns.count_language(row.before.language, -1)
-        self.ns.items += len(fresh)
+                self.tx.ns.count_language(row.before.language, -1)
+        self.tx.ns.items += len(fresh)
         for row in touched:
-            self.ns.touched[row.id] = self.ns.touched.get(row.id, 0) | _change(row)
+            self.tx.ns.touched[row.id] = self.tx.ns.touched.get(row.id, 0) | _change(row)
 
     def _insert(self, fresh: Sequence[Row]) -> None:
         columns = ("id", "ns", "created_at", "key", *_CHANGEABLE, *self.more_columns)
         places = (*"?" * (4 + len(_CHANGEABLE)), *self.more_columns.values())
         self.db.run_many(
             f"INSERT INTO items ({', '.join(columns)}) VALUES ({', '.join(places)})",  # noqa: S608  (constants)
-            [(row.id, self.ns.id, micros(row.created_at), row.key, *self._values(row)) for row in paced(fresh)],
+            [(row.id, self.tx.ns.id, micros(row.created_at), row.key, *self._values(row)) for row in paced_rows(fresh)],
         )
         self._insert_tags(fresh)
         self._insert_sources(fresh)
@@ -344,7 +358,7 @@ class ItemTable(ABC, Generic[D, N]):
         places = {**dict.fromkeys(_CHANGEABLE, "?"), **self.more_columns}
         self.db.run_many(
             f"UPDATE items SET {', '.join(f'{name} = {place}' for name, place in places.items())} WHERE id = ?",  # noqa: S608  (constants)
-            [(*self._values(row), row.id) for row in paced(rows)],
+            [(*self._values(row), row.id) for row in paced_rows(rows)],
         )
         if tagged := [row for row in rows if row.before and row.before.tags != row.tags]:
             self._delete_of("item_tags", tagged)
@@ -379,11 +393,11 @@ class ItemTable(ABC, Generic[D, N]):
         self.insert_vectors([(row.id, row.vector) for row in rows if row.vector is not None])
 
     def wait(self, items: Iterable[int]) -> None:
-        self.db.run_many("INSERT INTO waiting (ns, item) VALUES (?, ?)", [(self.ns.id, item) for item in items])
+        self.db.run_many("INSERT INTO waiting (ns, item) VALUES (?, ?)", [(self.tx.ns.id, item) for item in items])
 
     def fix_space(self, dimension: int) -> None:
         """The first vector that a caller gives fixes the space of a namespace that has none."""
-        self.ns.space = space = self.ns.space or Space(GIVEN_SPACE, dimension)
+        self.tx.ns.space = space = self.tx.ns.space or Space(GIVEN_SPACE, dimension)
         check_dimension(dimension, space.dimension)
 
 
@@ -403,10 +417,12 @@ class VectorWriter:
         self._db: Db = tx.db
 
     def set_space(self, space: Space) -> None:
+        """Fixes the space of a namespace that has none. SpaceMismatch if it has another one."""
         if self._tx.ns.space != space:
             self._tx.stored().fix_space(space)
 
     def reset_space(self, space: Space) -> None:
+        """Drops all vectors of another space, so that every item waits for a new one."""
         if self._tx.ns.space == space:
             return
         ns, items = self._tx.stored(), self._tx.items
@@ -420,7 +436,10 @@ class VectorWriter:
             ns.touch(page, Change.VECTOR)
 
     def put(self, space: Space, vectors: Sequence[MadeVectors], seconds: float = 0.0) -> int:
-        """An item whose text has changed stays in the queue."""
+        """Stores vectors, all of an item at once; skips items that are gone or whose text has changed.
+
+        `seconds`: how long it took to make them, from which `status` estimates how long the queue will take.
+        """
         ns, items = self._tx.stored(), self._tx.items
         ns.fix_space(space)
         sql = f"SELECT id, title, text FROM items WHERE +ns = ? AND id {self._db.any_id}"  # noqa: S608  (constants)
@@ -434,6 +453,7 @@ class VectorWriter:
         return len(fitting)
 
     def reject(self, pending: PendingText, reason: str) -> None:
+        """Marks the item as rejected by the embedder until its text changes."""
         sql = (
             "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
             "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
@@ -441,12 +461,15 @@ class VectorWriter:
         self._db.run(sql, reason.replace("\x00", ""), self._tx.ns.id, *pending)
 
     def retry_rejected(self) -> None:
+        """Requeues rejected items."""
         sql = "UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL"
         self._db.run(sql, self._tx.ns.id)
 
 
 class SqlTransaction(ABC, Generic[D, N]):
-    """The namespace is created by the first write that stores something: removals leave a missing one missing."""
+    """One write to one namespace: committed when its `with` block ends, rolled back if the block raises.
+
+    The namespace is created by the first write that stores something: removals leave a missing one missing."""
 
     def __init__(self, db: D, ns: N, linkers: dict[int, Linker]) -> None:
         self.db = db
@@ -456,15 +479,34 @@ class SqlTransaction(ABC, Generic[D, N]):
         self.linked: set[int] = set()
         """Items whose texts this transaction wrote: indexes do not know them."""
         self._linkers = linkers
-        self.items = self._items()
-        self.files = FileWriter(self)
-        self.raw = RawWriter(self)
-        self.vectors = VectorWriter(self)
-        self.graph = GraphWriter(self)
-        self.replica = ReplicaWriter(self)
 
+    @property
     @abstractmethod
-    def _items(self) -> ItemTable[D, N]: ...
+    def items(self) -> ItemTable[D, N]: ...
+
+    @property
+    def files(self) -> FileWriter:
+        return FileWriter(self)
+
+    @property
+    def raw(self) -> RawWriter:
+        return RawWriter(self)
+
+    @property
+    def vectors(self) -> VectorWriter:
+        return VectorWriter(self)
+
+    @property
+    def graph(self) -> GraphWriter:
+        return GraphWriter(self)
+
+    @property
+    def requests(self) -> CarriedOut:
+        return CarriedOut(self.db, self.ns.id if self.ns.exists else None)
+
+    @property
+    def replica(self) -> ReplicaWriter:
+        return ReplicaWriter(self)
 
     @abstractmethod
     def _create(self) -> N: ...
@@ -488,13 +530,9 @@ class SqlTransaction(ABC, Generic[D, N]):
     def linker(self) -> Linker:
         return self._linkers.setdefault(self.ns.id, Linker())
 
-    @property
-    def requests(self) -> CarriedOut:
-        return CarriedOut(self.db, self.ns.id if self.ns.exists else None)
-
     def link(self, rows: Sequence[Row]) -> None:
         """Makes nodes and mentions of changed and new items follow their texts."""
-        changed = [_linked(row) for row in paced(rows) if row.touched and (row.is_retold or row.is_renamed)]
+        changed = [_linked(row) for row in paced_rows(rows) if row.touched and (row.is_retold or row.is_renamed)]
         changed.sort(key=lambda item: item.id)  # nodes are created in the order of items
         if changed:
             self.linker.link(self.link_rows, changed)
@@ -519,12 +557,14 @@ class CarriedOut:
         self._ns = ns
 
     def find(self, name: bytes) -> tuple[bytes, list[int]] | None:
+        """The fingerprint of the request of this name that was carried out in the namespace, and its outcome."""
         sql = "SELECT fingerprint, outcome FROM requests WHERE ns = ? AND name = ?"
         for fingerprint, outcome in [] if self._ns is None else self._db.rows(sql, self._ns, name):
             return bytes(fingerprint), json.loads(outcome)
         return None
 
     def record(self, name: bytes, fingerprint: bytes, outcome: Sequence[int], now: datetime) -> None:
+        """Records that a request is carried out by this transaction; requests that are a day old are forgotten."""
         if self._ns is None:
             return
         self._db.run("DELETE FROM requests WHERE ns = ? AND done_at < ?", self._ns, micros(now - KEPT))

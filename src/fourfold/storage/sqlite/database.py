@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
+from weakref import ref
 
 import apsw
 
@@ -30,17 +31,14 @@ from fourfold.errors import (
 )
 from fourfold.filters import Test
 from fourfold.index.log_tail import IndexTuning
-from fourfold.limits import BUSY_SECONDS
+from fourfold.limits import BUSY_SECONDS, READ_SECONDS
 from fourfold.model import Json
 from fourfold.native.bindings import Stamps
-from fourfold.scheduling import Mark, Marks
-from fourfold.storage import values
 from fourfold.storage.sql.dialect import Condition, Db, dumps
 from fourfold.storage.sql.reading import SIGNS, joined
 from fourfold.storage.sqlite import checksums, schema
-from fourfold.storage.values import Pace
+from fourfold.storage.values import Deadline, Pace
 from fourfold.text.globs import matches
-from fourfold.threads import Flag
 
 # ---------------------------------------------------------------- one connection
 
@@ -264,25 +262,17 @@ _WAL_WAIT_SECONDS = 0.25
 """How long a writer waits for readers in order to reset a write-ahead log that has just become long enough."""
 _LONGEST_WAL_WAIT_SECONDS = 2.0
 """The same for one that is many times as long."""
+_POLL_SECONDS = 0.005
 _STEPS_BETWEEN_CHECKS = 1_000
 """Instructions of SQLite's virtual machine between two checks of the deadline."""
 
 
-class Deadline(values.Deadline):
-    """Ends reads of a snapshot that take too long. SQLite checks it every few hundred microseconds."""
+def deadline_in(seconds: float = READ_SECONDS) -> Deadline:
+    return Deadline(seconds, time.monotonic() + seconds)
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds, time.monotonic() + seconds)
 
-    @property
-    def seconds_left(self) -> float:
-        return max(self.until - time.monotonic(), 0.0)
-
-    def is_over(self) -> bool:
-        return time.monotonic() > self.until
-
-    def exceeded(self, path: Path) -> TimedOut:
-        return TimedOut(f"{path.parent} did not answer within {self.seconds:g} s", "Ask for less, or try again")
+def exceeded(deadline: Deadline, path: Path) -> TimedOut:
+    return TimedOut(f"{path.parent} did not answer within {deadline.seconds:g} s", "Ask for less, or try again")
 
 
 class Database:
@@ -299,14 +289,13 @@ class Database:
         """Device and inode of each file, as this process has it open."""
         self._opened = Stamps((), ())
         """The same."""
+        self._readers: list[ref[Connection]] = []
+        """Connections for reading. Weak: one that Ctrl-C kept from being given back counts until its frame is gone."""
         self._idle: list[Connection] = []
-        """Connections that no reader uses."""
-        self._readers = Marks()
+        """Those that nobody uses."""
         self._closed = False
         self._guard = threading.Lock()
         """Guards the three above."""
-        self._drained = Flag()
-        """Set when the last reader has ended after `close` began."""
         self._writing = threading.Lock()
         self._wal = path.with_name(f"{path.name}-wal")
         self._wal_retry_at = 0.0
@@ -370,41 +359,45 @@ class Database:
     @contextmanager
     def reading(self, make: Callable[[Connection], T], deadline: Deadline | None = None) -> Generator[T]:
         """What `make` returns for such a connection. One generator, because every search enters it."""
-        reader = Mark()
         db: Connection | None = None
         try:
             try:
                 with self._guard:
                     if self._closed:
                         raise self._was_closed()
-                    self._readers.add(reader)
                     db = self._idle.pop() if self._idle else None
-                db = db or self._connect()
+                db = db or self._new_reader()
                 self._require_same_files()
                 _roll_back(db)  # Ctrl-C may have kept the last reader from it
-                db.set_progress_handler(None if deadline is None else deadline.is_over, _STEPS_BETWEEN_CHECKS)
+                is_over = None if deadline is None else lambda: time.monotonic() > deadline.until
+                db.set_progress_handler(is_over, _STEPS_BETWEEN_CHECKS)
                 db.execute("BEGIN")
                 yield make(db)
             finally:
-                try:
-                    if db is not None:
+                if db is not None:
+                    try:
                         _roll_back(db)
-                finally:
-                    self._give_back(reader, db)
+                    finally:
+                        with self._guard:
+                            self._idle.append(db)
         except WORLD as error:
             raise translate(error, self.path) from error
         except apsw.InterruptError as error:
             if deadline is None:
                 raise
-            raise deadline.exceeded(self.path) from error
+            raise exceeded(deadline, self.path) from error
 
-    def _give_back(self, reader: Mark, db: Connection | None) -> None:
+    def _new_reader(self) -> Connection:
+        db = self._connect()
         with self._guard:
-            self._readers.discard(reader)
-            if db is not None:
-                self._idle.append(db)
-            if self._closed and not self._readers:
-                self._drained.set()
+            if self._closed:
+                db.close()
+                raise self._was_closed()
+            self._readers = [each for each in self._readers if each() is not None] + [ref(db)]
+        return db
+
+    def has_readers(self) -> bool:
+        return sum(each() is not None for each in self._readers) > len(self._idle)
 
     @contextmanager
     def write(self, *, waits: bool = True) -> Generator[Connection]:
@@ -478,9 +471,9 @@ class Database:
         """Waits for readers and the writer to finish."""
         with self._guard:
             self._closed = True
-            reading = bool(self._readers)
-        if reading:
-            self._drained.wait(BUSY_SECONDS)
+        until = time.monotonic() + BUSY_SECONDS
+        while self.has_readers() and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
         with self._guard:
             for db in self._idle:
                 db.close()

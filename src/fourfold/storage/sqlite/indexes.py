@@ -17,9 +17,10 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextIndex, TextState
 from fourfold.index.vector_index import VectorIndex, VectorState
 from fourfold.model import Space
-from fourfold.storage.sqlite.database import DEFAULT, Database, Deadline, Tuning
+from fourfold.storage.sqlite.database import DEFAULT, Database, Tuning, exceeded
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteSource
 from fourfold.storage.sqlite.publishing import Publisher
+from fourfold.storage.values import Deadline
 from fourfold.threads import Task, Workers
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class IndexOpening(Exception):
         if self._rebuilding:
             raise StoreBusy("the index is being rebuilt", "Try again in a moment") from self
         if not self._ready.done.wait(deadline.seconds_left):
-            raise deadline.exceeded(path) from self
+            raise exceeded(deadline, path) from self
         self._ready.result()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
-from fourfold import limits, owner_only, scheduling
+from fourfold import owner_only, scheduling
 from fourfold.errors import DamagedStore, ReadOnlyStore, RequestError, StoreBusy, StoreNotFound, StoreUnavailable
 from fourfold.index import segment_files, text_index
 from fourfold.index.log_tail import Change
@@ -30,7 +30,7 @@ from fourfold.model import Json
 from fourfold.storage.sql.namespaces import SHARED_COUNTERS, Counted, check_counters, namespace_status, queues, recount
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sqlite import checksums, schema
-from fourfold.storage.sqlite.database import HOW_TO_RESTORE, Connection, Database, Deadline, translated
+from fourfold.storage.sqlite.database import HOW_TO_RESTORE, Connection, Database, deadline_in, translated
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.namespaces import (
     SourceRows,
@@ -428,7 +428,7 @@ class SqliteMaintenance:
         self._publisher = store.indexes.publisher
 
     def queues(self, replaced: Sequence[str] = ()) -> list[str]:
-        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
+        with self._db.read(deadline_in()) as db:
             return queues(db, replaced)
 
     @contextmanager
@@ -488,5 +488,5 @@ class SqliteMaintenance:
             copy_to(db, target)
 
     def _number(self, namespace: str) -> int | None:
-        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
+        with self._db.read(deadline_in()) as db:
             return find_namespace(db, namespace).id or None

@@ -194,7 +194,7 @@ _MANY_ITEMS = 100
 
 class SqliteItems(ItemTable[Connection, Namespace]):
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
-        return stored_vectors(self.db, self.ns.dimension, items)
+        return stored_vectors(self.db, self.tx.ns.dimension, items)
 
     def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None:
         rows = [(item, rows_of(vector), spans_of(vector)) for item, vector in vectors]
@@ -202,11 +202,11 @@ class SqliteItems(ItemTable[Connection, Namespace]):
             "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)",
             [(item, matrix.tobytes(), packed(spans)) for item, matrix, spans in rows],
         )
-        self.ns.vectors += len(rows)
-        self.ns.windows += sum(max(0, len(spans) - 1) for *_, spans in rows)
+        self.tx.ns.vectors += len(rows)
+        self.tx.ns.windows += sum(max(0, len(spans) - 1) for *_, spans in rows)
 
     def drop_vectors(self, items: Sequence[int]) -> None:
-        db, ns, ids = self.db, self.ns, self.db.ids(items)
+        db, ns, ids = self.db, self.tx.ns, self.db.ids(items)
         for (size,) in db.rows(f"DELETE FROM vectors WHERE item {db.any_id} RETURNING length(spans)", ids):  # noqa: S608  (constants)
             ns.vectors -= 1
             ns.windows -= 0 if size is None else size // SPAN_BYTES - 1
@@ -223,22 +223,22 @@ class SqliteItems(ItemTable[Connection, Namespace]):
     def _count_for_triggers(self, fresh: Sequence[Row]) -> None:
         """What the triggers of new rows count."""
         uses = Counter(tag for row in fresh for tag in row.tags)
-        counts = [(count, self.ns.id, tag) for tag, count in uses.items()]
+        counts = [(count, self.tx.ns.id, tag) for tag, count in uses.items()]
         self.db.run_many("UPDATE tags SET uses = uses + ? WHERE ns = ? AND folded = ?", counts)
         superseded = sum(row.superseded_at is not None for row in fresh)
         expiring = sum(row.details.get("expires_at") is not None for row in fresh)
         if superseded or expiring:
             sql = "UPDATE namespaces SET superseded = superseded + ?, expiring = expiring + ? WHERE id = ?"
-            self.db.run(sql, superseded, expiring, self.ns.id)
+            self.db.run(sql, superseded, expiring, self.tx.ns.id)
 
     def _insert_tags(self, rows: Sequence[Row]) -> None:
         folded = sorted({tag for row in rows for tag in row.tags})
         if not folded:
             return
         db = self.db
-        db.run_many("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", [(self.ns.id, tag) for tag in folded])
+        db.run_many("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", [(self.tx.ns.id, tag) for tag in folded])
         sql = f"SELECT folded, id FROM tags WHERE ns = ? AND folded {db.any_text}"  # noqa: S608  (constants)
-        ids = dict(db.rows(sql, self.ns.id, db.texts(folded)))
+        ids = dict(db.rows(sql, self.tx.ns.id, db.texts(folded)))
         tagged = [(ids[tag], row.id, name) for row in rows for tag, name in row.tags.items()]
         db.run_many("INSERT INTO item_tags VALUES (?, ?, ?)", tagged)
 
@@ -316,7 +316,8 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
         if self.ns.exists:
             store_namespace(self.db, self.ns)
 
-    def _items(self) -> SqliteItems:
+    @property
+    def items(self) -> SqliteItems:
         return SqliteItems(self)
 
     @property

@@ -39,7 +39,7 @@ from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace, add_receipts
 from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot
-from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Deadline, Tuning
+from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, deadline_in, exceeded
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.links import (
     LinkCache,
@@ -62,7 +62,7 @@ from fourfold.storage.sqlite.maintenance import (
     store_status,
 )
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteTransaction, namespace_languages, stored_vectors
-from fourfold.storage.values import Receipt, Record, TagUse
+from fourfold.storage.values import Deadline, Receipt, Record, TagUse
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task, Workers
@@ -112,11 +112,6 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
 
     def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
         """`namespace`: its name or number."""
-        self.words = SqliteWords(self)
-        self.vectors = SqliteVectors(self)
-        self.tags = SqliteTags(self)
-        self.graph = SqliteGraph(self)
-        super().__init__()
         sql = f"{_SQL}name = ?" if isinstance(namespace, str) else f"{_SQL}id = ?"
         *row, last, has_files, has_sources = (db.rows(sql, namespace) or _MISSING)[0]
         self.db = db
@@ -130,6 +125,22 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
+
+    @property
+    def words(self) -> SqliteWords:
+        return SqliteWords(self)
+
+    @property
+    def vectors(self) -> SqliteVectors:
+        return SqliteVectors(self)
+
+    @property
+    def graph(self) -> SqliteGraph:
+        return SqliteGraph(self)
+
+    @property
+    def tags(self) -> SqliteTags:
+        return SqliteTags(self)
 
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, ids)
@@ -167,7 +178,7 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
             try:
                 self._filtered = filters, self.caches.allowed(self, filters)
             except apsw.InterruptError:
-                self._filtered = filters, self.deadline.exceeded(self.caches.database.path)
+                self._filtered = filters, exceeded(self.deadline, self.caches.database.path)
         ids = self._filtered[1]
         if isinstance(ids, TimedOut):
             raise ids
@@ -274,7 +285,7 @@ class SqliteVectors:
 
     def _result(self, task: Task[Ranking]) -> Ranking:
         if not task.done.wait(self._at.deadline.seconds_left):
-            raise self._at.deadline.exceeded(self._at.caches.database.path)
+            raise exceeded(self._at.deadline, self._at.caches.database.path)
         return task.result()
 
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
@@ -406,7 +417,7 @@ class SqliteStore:
         self.portable = SqlitePortable(self)
 
     def snapshot(self, namespace: str, *, seconds: float | None = None) -> AbstractContextManager[SqliteSnapshot]:
-        deadline = Deadline(limits.READ_SECONDS if seconds is None else seconds)
+        deadline = deadline_in(limits.READ_SECONDS if seconds is None else seconds)
         return self.database.reading(lambda db: SqliteSnapshot(db, namespace, self.caches, deadline), deadline)
 
     @contextmanager
@@ -453,7 +464,7 @@ class SqliteStore:
 
     def may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may contain all words of a name; None if the index cannot be read now."""
-        deadline = Deadline(limits.READ_SECONDS)
+        deadline = deadline_in()
         # not the writer's connection: indexes must not see uncommitted changes
         with self.database.read(deadline) as db:
             at = SqliteSnapshot(db, ns, self.caches, deadline)
@@ -468,11 +479,11 @@ class SqliteStore:
                 return None
 
     def namespaces(self) -> dict[str, int]:
-        with self.database.read(Deadline(limits.READ_SECONDS)) as db:
+        with self.database.read(deadline_in()) as db:
             return dict(db.rows("SELECT name, items - superseded FROM namespaces ORDER BY name"))
 
     def status(self) -> dict[str, Json]:
-        with self.database.read(Deadline(limits.READ_SECONDS)) as db:
+        with self.database.read(deadline_in()) as db:
             facts = store_status(db, self.folder, self.indexes.publisher.unpublished)
         with self.maintenance.lease(None) as free:
             return {**facts, "embedding_worker": not free}
