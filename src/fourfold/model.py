@@ -56,7 +56,6 @@ class NewItem(Details):
 SUMMARY_CHARACTERS: Final = 72
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class Item(History):
     id: int

@@ -232,7 +232,7 @@ def checked_many(items: Sequence[NewItem], source: Source | None = None) -> list
 
 def _title_and_text(item: NewItem) -> tuple[str, str]:
     check_fields(item, NewItem, InvalidItem)
-    title, text = clean_text(item.title, "title"), clean_text(item.text, "text")
+    title, text = clean(item.title), clean(item.text)
     if not title.strip() and not text.strip():
         raise InvalidItem("title and text are both empty", "Give the item a title or a text")
     _check_size(title, text)

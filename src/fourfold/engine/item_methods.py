@@ -68,7 +68,7 @@ class ItemMethods(OpenStore):
         The field `similar` of the result names stored items that say nearly the same. Nothing is merged: see `merge`.
         `wait`: returns when the vector is made. `fields`: those of `NewItem`, such as title, tags and metadata.
         """
-        return self._with_similar(self.add_many([rules.new_item(item, fields)], wait=wait)[0])
+        return self._with_similar(self._add([rules.new_item(item, fields)], wait=wait, expected=None)[0])
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced.

@@ -175,12 +175,11 @@ class Linker:
             return
         mentioning = {item.id: item for item in rows.texts(rows.pointing(fresh))} if fresh else {}
         for name in fresh:
-            if is_selective(name):
+            if (finder := selective(name)) is not None:
                 older = rows.may_mention(name)
                 if older is None:
                     rows.postpone([name])
                 else:
-                    finder = NameFinder([name])
                     mentioning |= {item.id: item for item in rows.texts(older) if finder.find(item.text)}
         self._mention(rows, list(mentioning.values()))
 
@@ -260,9 +259,10 @@ def _own_nodes(rows: LinkRows, changed: Sequence[Linked]) -> tuple[list[str], se
     return fresh, {node for node, _ in lost}
 
 
-def is_selective(name: str) -> bool:
-    """Whether a name is not one that every text could contain."""
-    return bool(NameFinder([name]).find(name.upper()))
+def selective(name: str) -> NameFinder | None:
+    """A finder of the name; None if every text could contain it."""
+    finder = NameFinder([name])
+    return finder if finder.find(name.upper()) else None
 
 
 def _pages(items: Sequence[int], size: int = _PAGE_ITEMS) -> Iterator[Sequence[int]]:
@@ -318,7 +318,7 @@ def _proposed(names: Collection[str], may_mention: Callable[[str], Sequence[int]
     """Items that may contain one of these names; None if that is unknown now."""
     items: set[int] = set()
     for name in paced(names):
-        if is_selective(name):
+        if selective(name) is not None:
             older = may_mention(name)
             if older is None:
                 return None
@@ -348,16 +348,14 @@ def bring_names(items: Sequence[NewItem]) -> bool:
 
 
 def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
-    """For each word of a name the terms that an index may hold for it; words that it may not hold are left out."""
+    """For each word of a name the terms that an index may hold for it; words that it may not hold are left out.
+
+    A name has umlauts as two letters, a text in a language without umlauts as one.
+    """
     groups: list[set[str]] = []
     for word in name.split():
-        spellings = (word, _contracted(word))
+        spellings = {word, word.replace("ae", "a").replace("oe", "o").replace("ue", "u")}  # Müller: mueller and muller
         terms = [analyse(spelling, language) for spelling in spellings for language in languages]
         if len(word) > 1 and all(terms):  # a single letter may be part of a token, and a stop word is not a term
             groups.append({*spellings, *(term for own in terms for term in own)})
     return groups
-
-
-def _contracted(word: str) -> str:
-    """How a language without umlauts has them: Müller is mueller as a name, but muller in an English text."""
-    return word.replace("ae", "a").replace("oe", "o").replace("ue", "u")

@@ -32,6 +32,8 @@ _TIMES = {name: column.holds == "time" for name, column in OPTIONAL.items()}
 TEXT_ROW = "id, title || coalesce(' ' || subject, '') || coalesce(' ' || attribute, ''), text, language"
 """The columns of a `TextRow`."""
 
+_Item: Any = thawed(Item, by_place=True)
+
 # ---------------------------------------------------------------- rows in memory
 
 
@@ -93,11 +95,13 @@ class Row:
         return self.id, "".join([self.title, *fact]), self.text, self.language
 
     def as_item(self, namespace: str) -> Item:
-        return Item(
+        item = _Item(
             self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
             self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
             self.chunk_index, **self.details, **{name: getattr(self, name) for name in HISTORY},
         )  # fmt: skip
+        item.__class__ = Item
+        return item
 
     @property
     def subject(self) -> str | None:
@@ -255,7 +259,6 @@ def _row(row: tuple[Any, ...]) -> Row:
     return stored
 
 
-_Item: Any = thawed(Item, by_place=True)
 _TIME_PLACES = [place for place, column in enumerate(OPTIONAL.values()) if column.holds == "time"]
 
 

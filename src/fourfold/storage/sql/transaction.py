@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 
 from fourfold import validation as rules
-from fourfold.embed.base import check_dimension
+from fourfold.embed.base import wrong_dimension
 from fourfold.embed.windows import Windows
 from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY
@@ -397,8 +397,11 @@ class ItemTable(ABC, Generic[D, N]):
 
     def fix_space(self, dimension: int) -> None:
         """The first vector that a caller gives fixes the space of a namespace that has none."""
-        self.tx.ns.space = space = self.tx.ns.space or Space(GIVEN_SPACE, dimension)
-        check_dimension(dimension, space.dimension)
+        space = self.tx.ns.space
+        if space is None:
+            self.tx.ns.space = Space(GIVEN_SPACE, dimension)
+        elif dimension != space.dimension:
+            raise wrong_dimension(dimension, space.dimension)
 
 
 def _change(row: Row) -> int:

@@ -306,14 +306,12 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
     ) -> None:
         super().__init__(db, find_namespace(db, namespace), linkers)
         self._may_mention = may_mention
-        self.first_change = SourceRows(db, self.ns.id).last_change
-        """The last change before this transaction."""
 
     def _create(self) -> Namespace:
         return create_namespace(self.db, self.ns.name)
 
     def store(self) -> None:
-        if self.ns.exists:
+        if self.ns.id:
             store_namespace(self.db, self.ns)
 
     @property

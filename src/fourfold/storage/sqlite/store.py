@@ -412,6 +412,8 @@ class SqliteStore:
         self.indexes = Indexes(folder / INDEX, store_identity(self.database), self.database, tuning)
         self.caches = Caches(self.database, self.indexes)
         self._linkers: dict[int, Linker] = {}
+        self._looked_up: set[str] = set()
+        """Namespaces whose index of words was opened to look names up in it; it stays open."""
         self.writing = threading.Lock()
         self.maintenance = SqliteMaintenance(self)
         self.portable = SqlitePortable(self)
@@ -423,16 +425,18 @@ class SqliteStore:
     @contextmanager
     def transaction(self, namespace: str, *, names: bool = False) -> Generator[SqliteTransaction]:
         """`names`: opens the index in which new names are looked up before the transaction blocks other writers."""
-        if names:
+        if names and namespace not in self._looked_up:
             self._open_texts(namespace)
         with self.writing, scheduling.in_bulk():
             try:
                 with self.database.write() as db:
                     tx = SqliteTransaction(db, namespace, self._linkers, self.may_mention)
                     yield tx
+                    rows = SourceRows(db, tx.ns.id)
+                    before = rows.last_change if tx.items_put >= self.tuning.bulk_items else None
                     tx.store()
-                    if tx.items_put >= self.tuning.bulk_items:
-                        hidden = HiddenChanges(tx.ns.id, tx.first_change, SourceRows(db, tx.ns.id).last_change)
+                    if before is not None:
+                        hidden = HiddenChanges(tx.ns.id, before, rows.last_change)
                         self.indexes.hide(hidden)
                 self.indexes.fold_in()
             except BaseException:
@@ -461,6 +465,7 @@ class SqliteStore:
         with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
             if at.exists:
                 self.indexes.read_texts(at, lambda _: None)
+                self._looked_up.add(namespace)
 
     def may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may contain all words of a name; None if the index cannot be read now."""
