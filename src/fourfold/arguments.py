@@ -172,7 +172,16 @@ def _kind(hint: Any) -> _Kind | None:
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         either = _either([_kind(part) for part in parts])
-        return either if either is None or Path not in parts else _nameable(either)
+        return (
+            either
+            if either is None or Path not in parts
+            else (
+                _Kind(
+                    lambda value: either.fits(value) and (not isinstance(value, str | Path) or is_nameable(value)),
+                    f"{either.name}, without NUL and half surrogate pairs,",
+                )
+            )
+        )
     if origin is Literal:
         return _Kind(lambda value: value in parts, f"one of {', '.join(map(repr, parts))}")
     if origin is not None:
@@ -216,14 +225,6 @@ def is_nameable(path: str | Path) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
-
-
-def _nameable(kind: _Kind) -> _Kind:
-    """Restrict a type that accepts paths to valid ones."""
-    return _Kind(
-        lambda value: kind.fits(value) and (not isinstance(value, str | Path) or is_nameable(value)),
-        f"{kind.name}, without NUL and half surrogate pairs,",
-    )
 
 
 def _container(origin: Any, parts: tuple[Any, ...]) -> _Kind:

@@ -450,10 +450,6 @@ def _read_file(named: Path | None) -> dict[str, Given]:
         text = bounded.read_text(path, encoding="utf-8-sig")
     except (OSError, ValueError) as wrong:
         raise InvalidSetting(f"{path} cannot be read: {wrong}", "Name another file with --config") from wrong
-    return _read_yaml(text, path)
-
-
-def _read_yaml(text: str, path: Path) -> dict[str, Given]:
     from fourfold.yaml_lines import WrongYaml, read
 
     try:

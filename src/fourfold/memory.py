@@ -89,7 +89,9 @@ class Memory(ProposalMethods, GraphMethods):
         most = self.settings.top_k if top_k is limit is preset is None else _one_of(top_k, limit)
         request = PlanRequest(text, chosen, fusion, weights, alpha, most, only, rrf_k, recency, second, source_weights)
         per_file = None if per_source is None else check_per_source(per_source)
-        surest, cuts = _checked_confidence(min_confidence), cut is not None and checked_cut(cut)
+        if min_confidence is not None and not 0 <= min_confidence <= 1:
+            raise InvalidQuery(f"min_confidence is {min_confidence!r}", "It is a number from 0 to 1")
+        surest, cuts = (min_confidence or 0.0), cut is not None and checked_cut(cut)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         options = ResultOptions(per_file, surest, explain, candidates=candidates, time=self._time_mode(time), view=view)
         names = [self.namespace]
@@ -357,9 +359,3 @@ def _one_of(top_k: int | None, limit: int | None) -> int | None:
     if top_k is not None and limit is not None:
         raise InvalidQuery("both top_k and limit are given", "Give one of them: they mean the same")
     return limit if top_k is None else top_k
-
-
-def _checked_confidence(least: float | None) -> float:
-    if least is not None and not 0 <= least <= 1:
-        raise InvalidQuery(f"min_confidence is {least!r}", "It is a number from 0 to 1")
-    return least or 0.0

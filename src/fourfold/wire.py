@@ -298,7 +298,8 @@ def kinds_of(hint: Any) -> tuple[Any, ...]:
 def parameters_of(name: str, *, pages: bool = False) -> Sequence[Parameter]:
     """The parameters of an operation that are offered. `pages`: with those of pages, where a server has cursors."""
     operation, method = OPERATIONS[name], _method(name)
-    hints, help = hints_of(method), _helps(method)
+    helps = _HELP.findall(cleandoc(method.__doc__ or ""))
+    hints, help = hints_of(method), ({name: " ".join((text[:1].upper() + text[1:]).split()) for name, text in helps})
     left_out = {"self", *operation.lacks, *(("limit", "offset") if operation.paged and not pages else ())}
     return [
         Parameter(each.name, member, hints[each.name], each.default, help.get(each.name, ""))
@@ -318,12 +319,6 @@ def _method(name: str) -> Callable[..., Any]:
     from fourfold.memory import Memory
 
     return getattr(Memory, name)
-
-
-def _helps(method: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says of parameters: from "`name`: " to the next one, or to the end of the paragraph."""
-    helps = _HELP.findall(cleandoc(method.__doc__ or ""))
-    return {name: " ".join((text[:1].upper() + text[1:]).split()) for name, text in helps}
 
 
 _HELP: Final = re.compile(r"`(\w+)`: (.+?)(?=\s`\w+`: |\n\n|\Z)", re.DOTALL)

@@ -69,7 +69,12 @@ def demo(
         if serve:
             _serve(replace(SETTINGS, store=folder))
         else:
-            _demo(folder)
+            from fourfold.memory import Memory
+
+            with Memory.open(folder, settings=SETTINGS) as memory:
+                fill(memory)
+                responses = [_ask(memory, question) for question in QUESTIONS]
+            _explain(responses[-1])
             say(NEXT)
 
 
@@ -80,15 +85,6 @@ def _serve(settings: Settings) -> None:
         fill(memory)
     judge(settings)
     server("http.app").serve(settings, "core", ANY_PORT, open_page=True)
-
-
-def _demo(folder: str) -> None:
-    from fourfold.memory import Memory
-
-    with Memory.open(folder, settings=SETTINGS) as memory:
-        fill(memory)
-        responses = [_ask(memory, question) for question in QUESTIONS]
-    _explain(responses[-1])
 
 
 def fill(memory: Memory) -> None:

@@ -58,7 +58,10 @@ def evaluate(
 ) -> None:
     ask = _asker(folder, store_items, plain=plain, cache=cache)
     if table:
-        _refuse_beside_table({**how, "baseline": baseline, "save": save})
+        options = {**how, "baseline": baseline, "save": save}
+        names = [name for name, value in options.items() if value is not None]
+        if names:
+            raise InvalidQuery(f"--{names[0]} cannot be combined with --table", "Leave one of them out")
         _show_table(ask, as_json=as_json)
     else:
         _evaluate(ask, how, baseline=baseline, save=save, as_json=as_json)
@@ -111,12 +114,6 @@ def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
         say_json({"status": "success", **runs.table_json(measured)})
     else:
         say(runs.table_markdown(measured).rstrip("\n"))
-
-
-def _refuse_beside_table(options: Mapping[str, Any]) -> None:
-    names = [name for name, value in options.items() if value is not None]
-    if names:
-        raise InvalidQuery(f"--{names[0]} cannot be combined with --table", "Leave one of them out")
 
 
 def on_bench(folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
@@ -234,7 +231,18 @@ def _show_tuning(grids: Sequence[Grid], fitted: Fitted | None, kept: str | None,
 
     say("\n\n".join(map(grid_markdown, grids)))
     if fitted is not None:
-        _show_fitted(fitted, kept)
+        trained, judged = fitted.trained, fitted.judged
+        say("\nConstants of `auto`, fitted to the training half:")
+        for line in explained(fitted.tuning):
+            say(f"- {line}")
+        say(f"\nnDCG@10 on the training half: {trained.old:.3f} -> {trained.new:.3f}: {trained}")
+        say(f"on {fitted.questions} held-out questions: {judged.old:.3f} -> {judged.new:.3f}: {judged}")
+        if kept is not None:
+            say(
+                f"kept: search with --preset {kept}, or set preset: {kept}; fourfold presets --remove {kept} removes it"
+            )
+        elif fitted.helps:
+            say("keep it with --save NAME")
     elif not only_grid:
         say(f"\nThe constants of `auto` are fitted to at least {FEWEST_QUESTIONS} judged questions.")
 
@@ -290,19 +298,6 @@ def _fitted_form(fitted: Fitted, kept: str | None) -> dict[str, Json]:
         "helps": fitted.helps,
         "preset": kept,
     }
-
-
-def _show_fitted(fitted: Fitted, kept: str | None) -> None:
-    trained, judged = fitted.trained, fitted.judged
-    say("\nConstants of `auto`, fitted to the training half:")
-    for line in explained(fitted.tuning):
-        say(f"- {line}")
-    say(f"\nnDCG@10 on the training half: {trained.old:.3f} -> {trained.new:.3f}: {trained}")
-    say(f"on {fitted.questions} held-out questions: {judged.old:.3f} -> {judged.new:.3f}: {judged}")
-    if kept is not None:
-        say(f"kept: search with --preset {kept}, or set preset: {kept}; fourfold presets --remove {kept} removes it")
-    elif fitted.helps:
-        say("keep it with --save NAME")
 
 
 def _row(preset: TunedPreset) -> list[object]:

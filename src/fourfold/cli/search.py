@@ -13,7 +13,6 @@ from fourfold.retrieval import Result, SearchResponse
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
-    from fourfold.memory import Why
 QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 
@@ -30,7 +29,17 @@ def why(item: ItemId, query: QueryText, how: WhyFlags, filters: FilterFlags, as_
 
         output.say_json(why_json(answer, query))
     else:
-        _show_why(answer)
+        place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
+        output.say(f"[{answer.item.id}] {output.heading(answer.item)} {place}")
+        output.say(f"  source: {answer.item.source or 'unknown'}")
+        for reason in answer.reasons:
+            output.say(f"  {output.one_line(reason)}")
+        for record in answer.sources:
+            output.say(f"  drawn from {output.raw_heading(record)}: {output.one_line(record.content)[:120]}")
+        if answer.result is not None and answer.result.explanation is not None:
+            from fourfold.cli.render import print_explanation
+
+            print_explanation("its score", answer.result.explanation)
 
 
 def _say_json(response: SearchResponse) -> None:
@@ -76,20 +85,6 @@ def _explain(results: tuple[Result, ...]) -> None:
 
             title = f"{position}. [{result.id}] {output.heading(result.item)}"
             print_explanation(f"{title} (source: {result.item.source or 'unknown'})", result.explanation)
-
-
-def _show_why(answer: Why) -> None:
-    place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
-    output.say(f"[{answer.item.id}] {output.heading(answer.item)} {place}")
-    output.say(f"  source: {answer.item.source or 'unknown'}")
-    for reason in answer.reasons:
-        output.say(f"  {output.one_line(reason)}")
-    for record in answer.sources:
-        output.say(f"  drawn from {output.raw_heading(record)}: {output.one_line(record.content)[:120]}")
-    if answer.result is not None and answer.result.explanation is not None:
-        from fourfold.cli.render import print_explanation
-
-        print_explanation("its score", answer.result.explanation)
 
 
 # ---------------------------------------------------------------- retrieve

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 import click
 
 from fourfold import addresses, logs, owner_only
-from fourfold.cli.commands import Globals, Group, Place, given_globals, load_config, made, option
+from fourfold.cli.commands import Group, Place, given_globals, load_config, made, option
 from fourfold.cli.output import say, warn
 from fourfold.errors import DamagedError, InvalidSetting, MissingExtra, ReadOnlyStore, RequestError
 from fourfold.model import Json
@@ -57,7 +57,11 @@ def _mcp(
     if click.get_current_context().invoked_subcommand is not None:
         return
     chosen = given_globals()
-    _configure_logs(chosen)
+    # Before the first message; the settings are read later, with the first call that needs the store.
+    level = chosen.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
+    form = chosen.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
+    valid = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
+    logs.configure(valid, "json" if form == "json" else "text")
     if http is None:
         if sys.stdin.isatty():
             warn(
@@ -85,14 +89,6 @@ def server(module: str) -> Any:
             "Install Fourfold where mcp is not pinned to an older version, such as in an environment of its own: "
             "pipx install fourfold, or uv tool install fourfold",
         ) from error
-
-
-def _configure_logs(chosen: Globals) -> None:
-    """Before the first message; the settings are read later, with the first call that needs the store."""
-    level = chosen.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
-    form = chosen.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
-    valid = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
-    logs.configure(valid, "json" if form == "json" else "text")
 
 
 # ---------------------------------------------------------------- the entry of a client

@@ -455,7 +455,14 @@ class ItemMethods(OpenStore):
             )
         if chosen.id in aside:
             together = [each.id for each in aside.values() if each.superseded_at == chosen.superseded_at]
-            return self._restore(current, [chosen.id] if to is not None else together, wait=wait)
+            versions = [chosen.id] if to is not None else together
+            with self._writing(names=self.settings.links) as tx:
+                self._require_unchanged(current)
+                restored = tx.items.restore(versions, now())
+                keyed.done(tx, [current.id])
+            if wait:
+                self._embed_now([item.id for item in restored])
+            return self.get([current.id])[0]
         if chosen.version_of != current.id:
             again = replace(chosen.given(), key=None, created_at=None, path=None, chunk_index=None, expires_at=None)
             return self._with_similar(self._add([again], wait=wait, expected=current)[0])
@@ -464,15 +471,6 @@ class ItemMethods(OpenStore):
         metadata = {**chosen.metadata, **gone}
         patch = ItemPatch(chosen.text, chosen.title, chosen.tags, tuple(sorted(removed)), metadata, chosen.source)
         return self._patch(current.id, patch, wait=wait, expected=current)
-
-    def _restore(self, current: Item, versions: Sequence[int], *, wait: bool) -> Item:
-        with self._writing(names=self.settings.links) as tx:
-            self._require_unchanged(current)
-            restored = tx.items.restore(versions, now())
-            keyed.done(tx, [current.id])
-        if wait:
-            self._embed_now([item.id for item in restored])
-        return self.get([current.id])[0]
 
     def merge(self, kept: int | str, others: Sequence[int | str]) -> Item:
         """Leaves one of several items that say the same, with the tags and sources of all. `undo` takes it back.

@@ -180,24 +180,20 @@ class Maintenance:
             while not self._woken.empty():
                 self._woken.get()
             pause = self._pace.watch_seconds if self._drain_all() else min(pause * 2, self._pace.longest_pause_seconds)
-            self._remove_expired()
+            with self._changing:
+                served = sorted(self._served)
+            try:
+                for namespace in served:
+                    remove_expired(self._store, namespace, datetime.now(UTC))
+                self.troubles.pop(NOT_REMOVED, None)
+            except FourfoldError as error:
+                if not self._closing.is_set:
+                    self.troubles[NOT_REMOVED] = str(error)
             self._now_and_then()
             if not _is_running(self._publisher) and not self._closing.is_set:
                 self._publish()
             with suppress(Empty):
                 self._woken.get(timeout=pause)
-
-    def _remove_expired(self) -> None:
-        """In the namespaces that this process uses. Searches leave these items out anyway, so a failure can wait."""
-        with self._changing:
-            served = sorted(self._served)
-        try:
-            for namespace in served:
-                remove_expired(self._store, namespace, datetime.now(UTC))
-            self.troubles.pop(NOT_REMOVED, None)
-        except FourfoldError as error:
-            if not self._closing.is_set:
-                self.troubles[NOT_REMOVED] = str(error)
 
     def _drain_all(self) -> bool:
         """Makes the vectors of every namespace in this embedder's space. False if that failed."""

@@ -113,7 +113,9 @@ class _Progress:
         self.rankings[name] = ranking if isinstance(hits, Hits) else replace(ranking, hits=columns(hits))
 
     def failed(self, name: str, error: Exception) -> None:
-        self.degraded.append(Degraded(name, _reason(error)))
+        self.degraded.append(
+            Degraded(name, str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}")
+        )
         if isinstance(error, DamagedError | StoreReplaced):
             self.fatal = error
 
@@ -400,10 +402,6 @@ def _auto_inputs(plan: Plan, rankings: Mapping[str, Ranking]) -> AutoInputs:
 _SILENT: Final = Ranking(NO_HITS)
 
 
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"
-
-
 def _reasons(degraded: Sequence[Degraded]) -> str:
     reasons = "; ".join(f"{failure.retriever}: {failure.reason}" for failure in degraded)
     return f"no retriever could answer ({reasons})"
@@ -430,7 +428,8 @@ def with_item_ids(answer: object, retriever: str, namespace: str, find_keys: Fin
             retriever, f"returned the id {keys[0]!r}", "Return ids of items, or give HybridSearch `find_keys`"
         )
     ids = find_keys(namespace, keys)
-    of_items = [(ids[item] if isinstance(item, str) else item, score) for item, score in hits if _is_known(item, ids)]
+    known = [(item, score) for item, score in hits if not isinstance(item, str) or item in ids]
+    of_items = [(ids[item] if isinstance(item, str) else item, score) for item, score in known]
     dropped = len(hits) - len(of_items)
     note = (f"{retriever}: {dropped} of {len(hits)} keys belong to no item",) if dropped else ()
     return replace(
@@ -448,10 +447,6 @@ def _hit(retriever: str, hit: object) -> tuple[int | str, float]:
             return item, float(score)
         case _:
             raise _invalid(retriever, f"returned the hit {hit!r}", "A hit is Hit(id or key of an item, finite score)")
-
-
-def _is_known(item: int | str, ids: Mapping[str, int]) -> bool:
-    return not isinstance(item, str) or item in ids
 
 
 def _each_once(hits: Sequence[tuple[int, float]]) -> tuple[Hit, ...]:

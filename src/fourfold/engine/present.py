@@ -176,14 +176,10 @@ def _results(
         contributions = LazyContributions(lines, place)
         result = Result(stored, score, confidence, text, contributions, graph_distance=distance)
         if factored:
-            result = _with_factors(result, order)
+            age, window, source = (each.get(item, 1.0) for each in (order.factors, order.windows, order.sources))
+            result = replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
         made.append(explained(result) if options.explain else result)
     return made
-
-
-def _with_factors(result: Result, order: Ordered) -> Result:
-    age, window, source = (outcome.get(result.id, 1.0) for outcome in (order.factors, order.windows, order.sources))
-    return replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
 
 
 _SILENT: Final = Ranking(NO_HITS)
@@ -442,7 +438,7 @@ def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
         confidence=response_confidence(chosen),
         counts=_summed([answer.counts for answer in answers]),
         overlap=sum(answer.overlap for answer in answers),
-        degraded=_all_degraded(answers),
+        degraded=tuple(failure for answer in answers for failure in answer.degraded),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
         timings_ms=_summed([answer.timings_ms for answer in answers]),
         time_window=_merged_window(answers),
@@ -472,7 +468,3 @@ def _summed(tables: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
         for name, number in table.items():
             total[name] = total[name] + number if name in total else number
     return total
-
-
-def _all_degraded(answers: Sequence[SearchResponse]) -> tuple[Degraded, ...]:
-    return tuple(failure for answer in answers for failure in answer.degraded)

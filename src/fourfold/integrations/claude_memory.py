@@ -63,9 +63,19 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         tree = self._tree()
         path = _valid(command.path)
         if path in tree.files:
-            return _file_view(command, tree.files[path].text)
+            text = tree.files[path].text
+            lines, first = text.split("\n"), 0
+            if len(lines) > _MOST_LINES:
+                raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
+            if command.view_range and len(command.view_range) == 2:
+                first = max(1, command.view_range[0]) - 1
+                last = command.view_range[1]
+                lines = lines[first:] if last == -1 else lines[first:last]
+            return f"Here's the content of {command.path} with line numbers:\n{_numbered(lines, first + 1)}"
         if path in tree.directories:
-            return _directory_view(command.path, path, tree)
+            header = f"Here're the files and directories up to 2 levels deep in {command.path}, excluding hidden items:"
+            own = _size(sum(_bytes(item) for item in tree.below(path).values()))
+            return "\n".join([header, f"{own}\t{command.path}", *_entries(command.path, path, tree, _LEVELS)])
         raise _missing(command.path)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
@@ -245,23 +255,6 @@ def _missing(path: str) -> ToolError:
 
 
 # ---------------------------------------------------------------- what the model sees
-
-
-def _file_view(command: BetaMemoryTool20250818ViewCommand, text: str) -> str:
-    lines, first = text.split("\n"), 0
-    if len(lines) > _MOST_LINES:
-        raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-    if command.view_range and len(command.view_range) == 2:
-        first = max(1, command.view_range[0]) - 1
-        last = command.view_range[1]
-        lines = lines[first:] if last == -1 else lines[first:last]
-    return f"Here's the content of {command.path} with line numbers:\n{_numbered(lines, first + 1)}"
-
-
-def _directory_view(shown: str, path: str, tree: _Tree) -> str:
-    header = f"Here're the files and directories up to 2 levels deep in {shown}, excluding hidden items:"
-    own = _size(sum(_bytes(item) for item in tree.below(path).values()))
-    return "\n".join([header, f"{own}\t{shown}", *_entries(shown, path, tree, _LEVELS)])
 
 
 def _entries(shown: str, path: str, tree: _Tree, levels: int) -> list[str]:

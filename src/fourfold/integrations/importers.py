@@ -484,30 +484,26 @@ def read_basic_memory(place: Path) -> Content:
         elif not (text := read_text(file, name)).strip():
             content.left_out["empty notes"] += 1
         else:
-            _read_note(name, text, file, content)
+            note = _split_note(name, text)
+            with located(name, 1):
+                title = str(note.front.get("title") or file.stem)
+                tags = [*_note_tags(note.front.get("tags")), *_observed_tags(note.body)]
+                own = {key: each for key, each in note.front.items() if key not in ("title", "type", "tags")}
+                content.add(
+                    NewItem(
+                        note.body.strip() or title,
+                        title=title,
+                        key=f"basic-memory:{note.front.get('permalink') or name.removesuffix('.md')}",
+                        tags=few_tags(tags, content.left_out),
+                        kind=str(note.front.get("type") or "note"),
+                        metadata={**{key: _plain(each) for key, each in own.items()}, "file": name},
+                        created_at=_created(note.front, file),
+                    )
+                )
+            for line, relation, target in _note_relations(note):
+                with located(name, line):
+                    content.relate(title, relation, target)
     return content
-
-
-def _read_note(name: str, text: str, file: Path, content: Content) -> None:
-    note = _split_note(name, text)
-    with located(name, 1):
-        title = str(note.front.get("title") or file.stem)
-        tags = [*_note_tags(note.front.get("tags")), *_observed_tags(note.body)]
-        own = {key: each for key, each in note.front.items() if key not in ("title", "type", "tags")}
-        content.add(
-            NewItem(
-                note.body.strip() or title,
-                title=title,
-                key=f"basic-memory:{note.front.get('permalink') or name.removesuffix('.md')}",
-                tags=few_tags(tags, content.left_out),
-                kind=str(note.front.get("type") or "note"),
-                metadata={**{key: _plain(each) for key, each in own.items()}, "file": name},
-                created_at=_created(note.front, file),
-            )
-        )
-    for line, relation, target in _note_relations(note):
-        with located(name, line):
-            content.relate(title, relation, target)
 
 
 def _split_note(name: str, text: str) -> _Note:

@@ -67,7 +67,13 @@ class FourfoldStore(BaseStore):
                 case SearchOp():
                     results.append(self._search(op))
                 case ListNamespacesOp():
-                    results.append(self._list_namespaces(op))
+                    namespaces = {_namespace(item) for item in documents.each(self.memory, {"kind": KIND})}
+                    matching = (
+                        name for name in namespaces if all(_matches(name, test) for test in op.match_conditions or ())
+                    )
+                    results.append(
+                        sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
+                    )
                 case PutOp():
                     writes[_key(op.namespace, op.key)] = op
                     results.append(None)
@@ -89,11 +95,6 @@ class FourfoldStore(BaseStore):
             return [SearchItem(**_facts(item)) for item in listed]
         results = self.memory.search(op.query, top_k=op.offset + op.limit, filters=filters).results
         return [SearchItem(**_facts(result.item), score=result.score) for result in results[op.offset :]]
-
-    def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        namespaces = {_namespace(item) for item in documents.each(self.memory, {"kind": KIND})}
-        matching = (name for name in namespaces if all(_matches(name, test) for test in op.match_conditions or ()))
-        return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
 
     def _write(self, writes: Mapping[str, PutOp]) -> None:
         """All values in one transaction, then the deletions."""

@@ -34,8 +34,19 @@ def read(text: str, name: str) -> Document:
 
 def _parts(text: str, ending: str) -> list[Part]:
     if ending in ("py", "pyi", "pyw"):
-        return _python(text)
-    return _tree_sitter(text, ending)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+        sizes = [len(line) + 1 for line in text.split("\n")]
+        return [part for node in tree.body for part in _python_definitions(node, (), sizes)]
+    parser = _parser(ending)
+    if parser is None:
+        return []
+    tree = parser.parse(text.encode())
+    return [part for node in tree.root_node.children for part in _definitions(node, (), 0)]
 
 
 def _sections(lines: Sequence[Line], parts: Sequence[Part]) -> list[Section]:
@@ -60,17 +71,6 @@ def _with_comment(lines: Sequence[Line], first: int, done: int) -> int:
     while first - 1 > done and lines[first - 2].text.lstrip().startswith(("# ", "#[", "//", "/*", "*", "@")):
         first -= 1
     return first
-
-
-def _python(text: str) -> list[Part]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    sizes = [len(line) + 1 for line in text.split("\n")]
-    return [part for node in tree.body for part in _python_definitions(node, (), sizes)]
 
 
 def _python_definitions(node: ast.AST, above: tuple[str, ...], sizes: Sequence[int]) -> list[Part]:
@@ -124,14 +124,6 @@ _WRAPPER_NAMES = """
 _DEFINITIONS: Final = frozenset(_DEFINITION_NAMES.split())
 _WRAPPERS: Final = frozenset(_WRAPPER_NAMES.split())
 _MAXIMUM_DEPTH: Final = 12
-
-
-def _tree_sitter(text: str, ending: str) -> list[Part]:
-    parser = _parser(ending)
-    if parser is None:
-        return []
-    tree = parser.parse(text.encode())
-    return [part for node in tree.root_node.children for part in _definitions(node, (), 0)]
 
 
 @cache

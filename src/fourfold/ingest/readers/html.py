@@ -142,19 +142,16 @@ class _Reader:
         if tag == "title":
             self._in_title = False
         elif tag in _BLOCKS:
-            self._close_block(tag)
+            self.break_line()
+            if tag == "pre" and self._preformatted:
+                self._preformatted -= 1
+                self.lines.append(Line(self._line, "```"))
+            if tag in _LEVELS or tag == "p":
+                self._blank()
         elif tag == "a":
             self._close_link()
         elif tag == "code" and not self._preformatted:
             self._parts.append("`")
-
-    def _close_block(self, tag: str) -> None:
-        self.break_line()
-        if tag == "pre" and self._preformatted:
-            self._preformatted -= 1
-            self.lines.append(Line(self._line, "```"))
-        if tag in _LEVELS or tag == "p":
-            self._blank()
 
     def _close_link(self) -> None:
         """Write the link as [label](target), the form from which links are extracted; drop a permalink."""

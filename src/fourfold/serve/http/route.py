@@ -458,13 +458,15 @@ def operation_route(
     answered: dict[str, Any] = {"description": "Done."} | ({} if answer is None else {"model": answer})
     if leads_to:
         answered["links"] = {name: _link(name, pointers) for name, pointers in leads_to.items()}
+    # by the class of the answer the OpenAPI document knows its media type
+    response = JSONResponse if answer else type("MediaResponse", (Response,), {"media_type": operation.gives})
     route = OperationRoute(
         operation.path,
         handler,
         methods=[operation.verb],
         status_code=operation.status,
         response_model=None,
-        response_class=JSONResponse if answer is not None else _response_of(operation.gives),
+        response_class=response,
         responses={operation.status: answered, "default": _PROBLEM},
         operation_id=operation.id,
         summary=operation.help,
@@ -476,11 +478,6 @@ def operation_route(
         extra["requestBody"] = {"required": True, "content": {operation.takes: {"schema": {"type": "string"}}}}
     route.openapi_extra = extra
     return route
-
-
-def _response_of(media: str) -> type[Response]:
-    """A class of answers, by which the OpenAPI document knows their media type."""
-    return type("MediaResponse", (Response,), {"media_type": media})
 
 
 def _link(operation: str, pointers: Mapping[str, str]) -> dict[str, Json]:

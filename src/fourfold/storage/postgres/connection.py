@@ -178,16 +178,13 @@ class Connection(Db, psycopg.Connection[Any]):
             while True:
                 ready = yield wanted
                 if not ready and time.monotonic() >= deadline:
-                    self._give_up()
+                    with suppress(psycopg.Error):  # a server that hangs does not accept a cancellation, either
+                        self.cancel_safe(timeout=_CANCEL_SECONDS)
+                    self.close()
+                    raise NoAnswer("the server does not answer")
                 wanted = gen.send(ready)
         except StopIteration as done:
             return done.value
-
-    def _give_up(self) -> None:
-        with suppress(psycopg.Error):  # a server that hangs does not accept a cancellation, either
-            self.cancel_safe(timeout=_CANCEL_SECONDS)
-        self.close()
-        raise NoAnswer("the server does not answer")
 
     def failure(self, error: psycopg.Error) -> Exception:
         """The error to raise instead of one of psycopg's, which stays itself if it can only be a bug of ours."""

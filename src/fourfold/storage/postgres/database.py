@@ -50,7 +50,7 @@ def parse_address(text: str) -> Address:
     schema = parameters.pop("schema", _SCHEMA)
     if not _NAME.fullmatch(schema):
         raise InvalidSetting("the schema of the address has no plain name", "Use a-z, 0-9 and _, up to 51 characters")
-    if not parameters.keys() <= _libpq_parameters():
+    if not parameters.keys() <= {option.keyword.decode() for option in pq.Conninfo.get_defaults()}:
         remedy = "Use libpq's names, such as sslmode; the password goes before the @: USER:PASSWORD@HOST"
         raise InvalidSetting("the address has a parameter that PostgreSQL does not know", remedy)
     return Address(make_conninfo(**(_parts(url) | parameters)), schema, url.shown)
@@ -66,10 +66,6 @@ def _parts(url: addresses.Url) -> dict[str, str]:
         "dbname": url.path.removeprefix("/"),
     }
     return {name: value for name, value in parts.items() if value and value.strip(",")}
-
-
-def _libpq_parameters() -> set[str]:
-    return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 
 
 # ---------------------------------------------------------------- tuning
@@ -385,7 +381,11 @@ class Leases:
             yield held is not None
         finally:
             if held is not None:
-                self._let_go(namespace, held)
+                with self._changing:
+                    held.holders -= 1
+                    if not held.holders:
+                        del self._held[namespace]
+                        held.stack.close()
 
     def _taken(self, namespace: str | None) -> _Held | None:
         with self._changing:
@@ -396,13 +396,6 @@ class Leases:
             held.holders += 1
             self._held[namespace] = held
             return held
-
-    def _let_go(self, namespace: str | None, held: _Held) -> None:
-        with self._changing:
-            held.holders -= 1
-            if not held.holders:
-                del self._held[namespace]
-                held.stack.close()
 
     @contextmanager
     def _locked(self, namespace: str | None) -> Generator[bool]:

@@ -80,7 +80,10 @@ class Replicas:
         self._require_majority(len(held), failures)
         current = [name for name, end in held.items() if end >= generation.cursor]
         if len(current) < self._majority:
-            return self._moved(generation, min(held.values()))
+            to = min(held.values())
+            with self._database.write() as db:
+                index_log.advance(db, generation, to)
+            return self._again(generation)
         late = [node.name for node in self._engine.nodes if node.name not in {*current, *generation.behind}]
         for name in late:
             self._note(generation, name, held.get(name, generation.cursor))
@@ -125,11 +128,6 @@ class Replicas:
 
     def _end(self, generation: Generation, mark: str) -> Cursor | None:
         return self._database.read(lambda db: index_log.mark_end(db, generation.id, mark))
-
-    def _moved(self, generation: Generation, to: Cursor) -> Generation | None:
-        with self._database.write() as db:
-            index_log.advance(db, generation, to)
-        return self._again(generation)
 
     def _again(self, generation: Generation) -> Generation | None:
         return self._database.read(lambda db: index_log.find(db, generation.id))
@@ -623,12 +621,9 @@ def _listed(
         versions.setdefault(item, []).append(change)
     existing = db.column("SELECT id FROM items WHERE ns = ? AND id >= ? AND id < ?", ns.id, low, high)
     sql = "SELECT item, count(*) FROM vectors WHERE ns = ? AND item >= ? AND item < ? GROUP BY item"
-    vectors = dict(db.rows(sql, ns.id, low, high)) if _has_vectors(ns) else {}
+    has_vectors = ns.generation is not None and ns.generation.fingerprint == ns.fingerprint
+    vectors = dict(db.rows(sql, ns.id, low, high)) if has_vectors else {}
     return cursor, behind, versions, set(existing), vectors
-
-
-def _has_vectors(ns: namespaces.Namespace) -> bool:
-    return ns.generation is not None and ns.generation.fingerprint == ns.fingerprint
 
 
 def mend_index(

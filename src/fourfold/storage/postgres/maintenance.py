@@ -164,16 +164,12 @@ class PostgresMaintenance:
                     self.catch_up(namespace)
                 if (feeder := self._store.feeder) is not None:
                     feeder.feed(namespace, everything=everything)
-                if not self._has_index(namespace):
+                if not (self._store.database.read(lambda db: namespaces.find(db, namespace).generation) is not None):
                     if not amid_writes:  # adding 1,000 vectors to an index takes seconds, for which all writers wait
                         self._index_vectors(namespace)
                     read = partial(namespaces.find, namespace=namespace)
                     postings.build(database, read, tuning, everything=everything)
             return mine
-
-    def _has_index(self, namespace: str) -> bool:
-        """Whether a distributed index answers, so that PostgreSQL needs none of its own."""
-        return self._store.database.read(lambda db: namespaces.find(db, namespace).generation) is not None
 
     def _index_vectors(self, namespace: str) -> None:
         with self._store.database.long_work() as db:

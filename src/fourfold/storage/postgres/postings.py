@@ -203,20 +203,12 @@ def build(database: Database, read: Callable[[Connection], Namespace], tuning: T
             is_over = not is_due(db, ns, tuning, everything=everything)
             if not is_over:
                 _build_part(db, ns)
-        if not is_over:
+        if not is_over:  # in a transaction of its own: the one before has the namespace locked, which writers wait for
             with database.write() as db:
                 db.wait_seconds = LONG_SECONDS
-                _remove_replaced(db, ns.id)
-
-
-def _remove_replaced(db: Connection, ns: int) -> None:
-    """Removes the rows of parts that a larger one has replaced.
-
-    In a transaction of its own: the one that publishes a part has the namespace locked, which writers wait for.
-    """
-    db.run("SET LOCAL statement_timeout = 0")
-    sql = "DELETE FROM postings USING namespaces WHERE postings.ns = ? AND namespaces.id = ? AND part <> ALL(parts)"
-    db.run(sql, ns, ns)
+                db.run("SET LOCAL statement_timeout = 0")
+                replaced = "postings.ns = ? AND namespaces.id = ? AND part <> ALL(parts)"
+                db.run(f"DELETE FROM postings USING namespaces WHERE {replaced}", ns.id, ns.id)  # noqa: S608  (constants)
 
 
 def _build_part(db: Connection, ns: Namespace) -> None:

@@ -286,22 +286,17 @@ def build_index(db: Connection, ns: Namespace) -> None:
     while not db.value("SELECT pg_try_advisory_lock(?)", _BUILDING):
         time.sleep(_RETRY_SECONDS)  # without waiting inside a statement: the other process waits for these to end
     try:
-        _build_index(db, ns)
+        stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, ?)"
+        for (name,) in db.rows(stale, f"vectors_{ns.id}_"):
+            db.run(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        db.run(
+            f"CREATE INDEX CONCURRENTLY {index_name(ns)} ON vectors USING hnsw "
+            f"({_expression(ns)} halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE ns = {ns.id}",
+        )
+        db.run("ANALYZE vectors")
     finally:
         if not db.closed:
             db.run("SELECT pg_advisory_unlock(?)", _BUILDING)
-
-
-def _build_index(db: Connection, ns: Namespace) -> None:
-    """Does not block readers and writers; removes what an interrupted attempt left behind."""
-    stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, ?)"
-    for (name,) in db.rows(stale, f"vectors_{ns.id}_"):
-        db.run(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-    db.run(
-        f"CREATE INDEX CONCURRENTLY {index_name(ns)} ON vectors USING hnsw "
-        f"({_expression(ns)} halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE ns = {ns.id}",
-    )
-    db.run("ANALYZE vectors")
 
 
 def stored(db: Connection, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:

@@ -178,7 +178,8 @@ class Replica:
             self._name("raw", ((record.id, _raw_name(record)) for record in raw.get(some).values()))
         for some in _pages(sorted(set(items) - own["item"].keys())):
             self._name("item", ((row.id, _item_name(row)) for row in load(db, ns.id, some)))
-        self._name("item", [(id, _merged_name(record)) for id, record in merged.items() if id not in own["item"]])
+        names = {id: hashed("merged", content_of(record), record["created_at"]) for id, record in merged.items()}
+        self._name("item", [(id, name) for id, name in names.items() if id not in own["item"]])
 
     def _name(self, kind: str, names: Iterable[tuple[int, str]]) -> None:
         """Gives each the name, or if another one has it, the next."""
@@ -243,7 +244,8 @@ class Replica:
             case "node":
                 return Head(_node_uid(record["name"], record["label"]), kind, 1, 1, 0, state, place)
             case _:
-                return Head(_edge_uid(record), kind, 1, 1, 0, state, list(place))
+                source, target = _node_uid(*record["source"]), _node_uid(*record["target"])
+                return Head(hashed("edge", source, record["relation"], target), kind, 1, 1, 0, state, list(place))
 
     def _raw(self, ids: Sequence[int]) -> list[Record | None]:
         stored = RawRecords(self._db, self._ns).get(ids)
@@ -395,10 +397,6 @@ def content_of_row(row: Row) -> str:
     return hashed(row.title, row.text, row.kind, row.metadata, sorted(row.tags.values()))
 
 
-def _merged_name(record: Record) -> str:
-    return hashed("merged", content_of(record), record["created_at"])
-
-
 def raw_record(raw: RawRecord) -> Record:
     plain = {name: getattr(raw, name) for name in ("content", "speaker", "session_id", "source")}
     return {"type": "raw", **plain, "metadata": dict(raw.metadata), "created_at": raw.created_at.isoformat()}
@@ -406,10 +404,6 @@ def raw_record(raw: RawRecord) -> Record:
 
 def _node_uid(name: str, label: str) -> str:
     return hashed("node", normal_name(name), label)
-
-
-def _edge_uid(record: Record) -> str:
-    return hashed("edge", _node_uid(*record["source"]), record["relation"], _node_uid(*record["target"]))
 
 
 def _paths(db: Db, ns: int) -> list[str]:
@@ -599,11 +593,8 @@ class ReplicaWriter:
         self._write_edges(by_kind["edge"])
         self._keep([(*each[:6], self._placed.get(each.uid, each.at)) for each in changes])
 
-    def _replica(self) -> Replica:
-        return Replica(self._db, self._tx.ns, self._tx.items.stored_vectors)
-
     def _applicable(self, changes: Sequence[Change]) -> list[Change]:
-        replica = self._replica()
+        replica = Replica(self._db, self._tx.ns, self._tx.items.stored_vectors)
         stale: set[str] = set()
         for kind in ORDER:
             for some in _pages(each for each in changes if each.kind == kind and each.at is not None):

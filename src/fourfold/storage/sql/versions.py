@@ -138,7 +138,9 @@ def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
         old = records.new_item(version.record)
         new = replace(old, source_ids=tuple(tx.items.known_raw(old.source_ids)))
         if version.merged:
-            _check_key(tx, id, new)
+            sql = "SELECT id FROM items WHERE ns = ? AND key = ?"
+            if new.key is not None and (other := tx.db.value(sql, tx.ns.id, new.key)) is not None:
+                raise Conflict(f"item {other} has the key of item {id} now: {new.key}", f"Forget item {other} first")
             _insert(tx, id, new, version.record)
             saved.remove([id])
         else:
@@ -222,12 +224,6 @@ def _check_mergeable(tx: Tx, kept: Item, others: Sequence[Item]) -> None:
     sql = f"SELECT DISTINCT item FROM node_items WHERE item {tx.db.any_id} AND made ORDER BY item"  # noqa: S608  (constants)
     for id in tx.db.column(sql, tx.db.ids(item.id for item in others)):
         raise InvalidItem(f"item {id} is the text of a node", "Keep it, and name the others after it")
-
-
-def _check_key(tx: Tx, id: int, new: NewItem) -> None:
-    sql = "SELECT id FROM items WHERE ns = ? AND key = ?"
-    if new.key is not None and (other := tx.db.value(sql, tx.ns.id, new.key)) is not None:
-        raise Conflict(f"item {other} has the key of item {id} now: {new.key}", f"Forget item {other} first")
 
 
 def _united(kept: Item, others: Sequence[Item]) -> NewItem:

@@ -295,23 +295,21 @@ class LinkCache:
     def state(self, at: SqliteSnapshot) -> LinkState | None:
         """The columns as of the snapshot, if `entries` has those of another change; None if there are none."""
         with self._changing:
-            return self._followed(at, self.entries.get(at.ns.id) or Entry(at.last_change))
-
-    def _followed(self, at: SqliteSnapshot, entry: Entry) -> LinkState | None:
-        if entry.state is not None and entry.change <= at.last_change:
-            state = self._folded(at, entry.state, entry.change)
-            if state is not None:
-                self.entries[at.ns.id] = replace(entry, change=at.last_change, state=state)
-                if len(state.tail) > self._tuning.columns_tail:
-                    self._begin(at.ns.id, entry)
-                return state
-        if entry.change > at.last_change or not at.exists:
-            return None  # an older snapshot than that of another search
-        misses = entry.misses + 1 if entry.change == at.last_change else 1
-        self.entries[at.ns.id] = Entry(at.last_change, None, misses, entry.not_before)
-        if misses >= self._tuning.columns_after_searches:
-            self._begin(at.ns.id, entry)
-        return None
+            entry = self.entries.get(at.ns.id) or Entry(at.last_change)
+            if entry.state is not None and entry.change <= at.last_change:
+                state = self._folded(at, entry.state, entry.change)
+                if state is not None:
+                    self.entries[at.ns.id] = replace(entry, change=at.last_change, state=state)
+                    if len(state.tail) > self._tuning.columns_tail:
+                        self._begin(at.ns.id, entry)
+                    return state
+            if entry.change > at.last_change or not at.exists:
+                return None  # an older snapshot than that of another search
+            misses = entry.misses + 1 if entry.change == at.last_change else 1
+            self.entries[at.ns.id] = Entry(at.last_change, None, misses, entry.not_before)
+            if misses >= self._tuning.columns_after_searches:
+                self._begin(at.ns.id, entry)
+            return None
 
     def _folded(self, at: SqliteSnapshot, state: LinkState, since: int) -> LinkState | None:
         """The columns with the changes since; None if they have to be built again."""

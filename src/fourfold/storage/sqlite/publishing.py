@@ -281,7 +281,11 @@ class Publisher:
             due = self.unpublished(db, ns, limit) >= limit or self._lacks_faiss(db, ns)
         due = due or self._opened.is_damaged(ns)
         if not due or (not everything and self._is_contested(ns)):
-            self._remove_released(ns)
+            # Removes generations that were still being read when the last publication ended.
+            if any(segment_files.has_old_generations(self.folder(ns) / kind) for kind in KINDS):
+                with translated(self._folder), self.lease(ns).held() as mine:
+                    if mine:
+                        self._remove_old(ns)
             return True
         if not self.publish(ns):
             return False
@@ -395,13 +399,6 @@ class Publisher:
     def _remove_old(self, ns: int, *, even_if_read: bool = False) -> None:
         for kind in KINDS:
             segment_files.remove_old_generations(self.folder(ns) / kind, even_if_read=even_if_read)
-
-    def _remove_released(self, ns: int) -> None:
-        """Removes generations that were still being read when the last publication ended."""
-        if any(segment_files.has_old_generations(self.folder(ns) / kind) for kind in KINDS):
-            with translated(self._folder), self.lease(ns).held() as mine:
-                if mine:
-                    self._remove_old(ns)
 
     def _prune(self, ns: int) -> None:
         """Removes published changes from the log, except the last ones, which other processes may still need."""

@@ -217,7 +217,12 @@ def migrate(db: apsw.Connection, path: Path) -> None:
     try:
         version = known_version(db)  # another process may have been quicker
         if 0 < version < VERSION:
-            _back_up(path, version)
+            # The migration's own connection holds the write lock, so this one reads what was there before.
+            source = apsw.Connection(str(path))
+            try:
+                copy_to(source, backup_path(path, version))
+            finally:
+                source.close()
         for step in range(version, VERSION):
             db.execute(_STEPS[step])
         db.pragma("user_version", VERSION)
@@ -252,15 +257,6 @@ def known_version(db: apsw.Connection) -> int:
 def backup_path(path: Path, schema: int) -> Path:
     """Where the database of an older schema is kept."""
     return path.with_name(f"before-schema-{schema + 1}.db")
-
-
-def _back_up(path: Path, schema: int) -> None:
-    """The migration's own connection holds the write lock, so this one reads what was there before."""
-    source = apsw.Connection(str(path))
-    try:
-        copy_to(source, backup_path(path, schema))
-    finally:
-        source.close()
 
 
 # ---------------------------------------------------------------- whole copies of a database file

@@ -426,7 +426,10 @@ class SqliteStore:
     def transaction(self, namespace: str, *, names: bool = False) -> Generator[SqliteTransaction]:
         """`names`: opens the index in which new names are looked up before the transaction blocks other writers."""
         if names and namespace not in self._looked_up:
-            self._open_texts(namespace)
+            with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
+                if at.exists:
+                    self.indexes.read_texts(at, lambda _: None)
+                    self._looked_up.add(namespace)
         with self.writing, scheduling.in_bulk():
             try:
                 with self.database.write() as db:
@@ -460,12 +463,6 @@ class SqliteStore:
             return False
         finally:
             self.writing.release()
-
-    def _open_texts(self, namespace: str) -> None:
-        with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
-            if at.exists:
-                self.indexes.read_texts(at, lambda _: None)
-                self._looked_up.add(namespace)
 
     def may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may contain all words of a name; None if the index cannot be read now."""
