@@ -10,19 +10,9 @@ from dataclasses import replace
 from itertools import pairwise
 from math import fsum, isclose
 
+from rich import progress
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -176,16 +166,25 @@ def bar_glyphs(share: float) -> str:
 # ---------------------------------------------------------------- progress
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
+class _Rate(progress.ProgressColumn):
+    def render(self, task: progress.Task) -> Text:
         return Text(f"{task.speed:.0f}/s" if task.speed else "")
 
 
 @contextmanager
 def draw_progress(title: str, *, in_bytes: bool) -> Generator[Callable[[int, int], None]]:
-    measures = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), _Rate())
-    columns = (TextColumn("{task.description}"), BarColumn(), *measures, TimeRemainingColumn())
+    measures = (
+        (progress.DownloadColumn(), progress.TransferSpeedColumn())
+        if in_bytes
+        else (progress.MofNCompleteColumn(), _Rate())
+    )
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        *measures,
+        progress.TimeRemainingColumn(),
+    )
     hidden = not sys.stderr.isatty()
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as bar:
+    with progress.Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

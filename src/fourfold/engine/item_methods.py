@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fourfold import limits, scheduling
+from fourfold import errors, limits, scheduling
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.embed.base import check_dimension, embeds_in
@@ -19,16 +19,6 @@ from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.scope import unknown_names, visible
 from fourfold.engine.secret_policy import SecretPolicy
-from fourfold.errors import (
-    Conflict,
-    InvalidQuery,
-    NotFound,
-    RequestError,
-    SpaceMismatch,
-    StorageFull,
-    StoreUnavailable,
-    WorldError,
-)
 from fourfold.filters import Every, Not, Test, field_at
 from fourfold.model import (
     NO_FILTERS,
@@ -98,7 +88,7 @@ class ItemMethods(OpenStore):
         try:
             with self._reading() as snapshot:
                 similar = similar_items(snapshot, stored, visible(snapshot, NO_FILTERS, now()))
-        except WorldError as error:
+        except errors.WorldError as error:
             log.warning("near-duplicates of a stored item were not looked for: %s", error)
             return stored
         return replace(stored, similar=tuple(each.id for each in similar)) if similar else stored
@@ -124,9 +114,9 @@ class ItemMethods(OpenStore):
                 with self._maintenance.writing(self.namespace):
                     self._embedding.embed_items(self.namespace, ids)
                 self._maintenance.troubles.pop(NO_VECTORS, None)
-        except (StorageFull, StoreUnavailable):
+        except (errors.StorageFull, errors.StoreUnavailable):
             raise
-        except (WorldError, SpaceMismatch) as error:
+        except (errors.WorldError, errors.SpaceMismatch) as error:
             self._maintenance.troubles[NO_VECTORS] = str(error)
 
     def _fit_vectors(self, embedding: EmbeddingQueue, vectors: Sequence[Sequence[float] | Vector]) -> None:
@@ -172,7 +162,9 @@ class ItemMethods(OpenStore):
         if not number:
             raise no_item(item)
         if stored is not None and stored.superseded_at is not None:
-            raise Conflict(f"item {number} is superseded", "Change the present one; history and undo show and restore")
+            raise errors.Conflict(
+                f"item {number} is superseded", "Change the present one; history and undo show and restore"
+            )
         return number
 
     def _require_unchanged(self, expected: Item | None) -> None:
@@ -190,7 +182,9 @@ class ItemMethods(OpenStore):
     def around(self, item: int | str, before: int = 1, after: int = 1) -> list[Item]:
         """An item with its neighbours: the chunks of its file from `before` ones to `after` ones."""
         if not rules.is_whole(before, 0) or not rules.is_whole(after, 0) or before + after > limits.TOP_K:
-            raise InvalidQuery(f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours")
+            raise errors.InvalidQuery(
+                f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours"
+            )
         with self._reading() as snapshot:
             (chunk,) = self._items(snapshot, [item])
             if chunk.path is None or chunk.chunk_index is None or chunk.key is not None:
@@ -229,7 +223,7 @@ class ItemMethods(OpenStore):
         """
         checked = rules.checked_filters(filters)
         if checked == NO_FILTERS:
-            raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
+            raise errors.InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
         return self._forget(lambda snapshot: snapshot.rows.ids(checked), None, dry_run=dry_run)
 
     def _forget(self, chosen: Callable[[Snapshot], Sequence[int]], expected: Item | None, *, dry_run: bool) -> int:
@@ -346,7 +340,7 @@ class ItemMethods(OpenStore):
     def reembed(self, progress: Progress | None = None) -> int:
         """Renews all vectors with the present embedder. If interrupted, it resumes; searches answer meanwhile."""
         if self._embedding is None:
-            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
+            raise errors.RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=builtin")
         space = self._embedding.space()
         with self._writing() as tx:
             tx.vectors.reset_space(space)
@@ -450,7 +444,7 @@ class ItemMethods(OpenStore):
             raise changed(expected)
         chosen = next((each for each in earlier if to is None or each.id == to), None)
         if current.superseded_at is not None or chosen is None:
-            raise NotFound(
+            raise errors.NotFound(
                 f"item {current.id} has no such earlier version", "fourfold history ID shows those that it has"
             )
         if chosen.id in aside:
@@ -527,8 +521,8 @@ def _checked(items: Sequence[NewItem], secrets: SecretPolicy) -> list[NewItem]:
     return checked
 
 
-def changed(expected: Item) -> Conflict:
-    return Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
+def changed(expected: Item) -> errors.Conflict:
+    return errors.Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
 
 
 def _lowest(item: NewItem, by_record: Mapping[int, Source | None]) -> Source | None:

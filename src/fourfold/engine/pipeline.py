@@ -24,26 +24,8 @@ from fourfold.frozen import value
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Filters
 from fourfold.native.rankings import common, missing
+from fourfold.ranking import fusion
 from fourfold.ranking.connections import mention_factor, walk_starts
-from fourfold.ranking.fusion import (
-    HELD_SHARES,
-    LIFTING,
-    MOST_NAMED,
-    NO_HITS,
-    TEXTS,
-    WALK,
-    AutoInputs,
-    Expanded,
-    Expansion,
-    Fusion,
-    columns,
-    fuse_auto,
-    held_back,
-    plan_expansion,
-    rrf,
-    weighted,
-    with_answers,
-)
 from fourfold.ranking.plan import routed
 from fourfold.ranking.questions import is_question
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
@@ -76,7 +58,7 @@ class Outcome:
     """By retriever, for those that answered, and by expansion (`walk`, `shared`)."""
     scores: Mapping[str, Ranking]
     """Scores of a retriever for items that it did not list."""
-    fusion: Fusion
+    fusion: fusion.Fusion
     coverage: Mapping[int, float]
     """Share of the query's words, weighted by rarity, that an item contains."""
     degraded: tuple[Degraded, ...]
@@ -110,7 +92,7 @@ class _Progress:
     def answered(self, name: str, ranking: Ranking) -> None:
         """From here on, hits are columns; retrievers that are not built in may return a list."""
         hits = ranking.hits
-        self.rankings[name] = ranking if isinstance(hits, Hits) else replace(ranking, hits=columns(hits))
+        self.rankings[name] = ranking if isinstance(hits, Hits) else replace(ranking, hits=fusion.columns(hits))
 
     def failed(self, name: str, error: Exception) -> None:
         self.degraded.append(
@@ -130,7 +112,7 @@ class Pipeline:
         seconds: float,
         deadline: Deadline,
         find_keys: FindKeys | None,
-        expand: Callable[[Expansion, Filters], Expanded | None] | None = None,
+        expand: Callable[[fusion.Expansion, Filters], fusion.Expanded | None] | None = None,
     ) -> None:
         """`seconds`: for each retriever. `deadline`: of the snapshot that the built-in ones read.
 
@@ -168,26 +150,26 @@ class Pipeline:
         lists = {name: hits_of(ranking) for name, ranking in rankings.items()}
         if inputs is not None:
             unlisted = {name: hits_of(ranking) for name, ranking in scores.items()}
-            fusion = fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
+            fused = fusion.fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
         else:
             weights = plan.weights or {}
-            fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
-        connected = graph.linked or graph.evidence or graph.answers or any(name in lists for name in LIFTING)
-        if fusion.weights["graph"] > 0 and connected:
-            held = held_back(fusion, graph.linked, graph.evidence, coverage, HELD_SHARES[plan.fusion])
-            fusion = with_answers(held, graph.answers)
-        both = all(name in lists for name in TEXTS)
+            fused = fusion.rrf(lists, weights, plan.k) if plan.fusion == "rrf" else fusion.weighted(lists, weights)
+        connected = graph.linked or graph.evidence or graph.answers or any(name in lists for name in fusion.LIFTING)
+        if fused.weights["graph"] > 0 and connected:
+            held = fusion.held_back(fused, graph.linked, graph.evidence, coverage, fusion.HELD_SHARES[plan.fusion])
+            fused = fusion.with_answers(held, graph.answers)
+        both = all(name in lists for name in fusion.TEXTS)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         return Outcome(
             rankings,
             scores,
-            fusion,
+            fused,
             coverage,
             degraded=tuple(progress.degraded),
             notes=(*[note for ranking in rankings.values() for note in ranking.notes], *notes),
             timings_ms=progress.timings_ms,
             plan=plan,
-            overlap=common(*[lists[name] for name in TEXTS]) if both else 0,
+            overlap=common(*[lists[name] for name in fusion.TEXTS]) if both else 0,
         )
 
     def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
@@ -210,7 +192,9 @@ class Pipeline:
             )
         progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
 
-    def _unlisted_scores(self, query: Query, plan: Plan, progress: _Progress, inputs: AutoInputs) -> dict[str, Ranking]:
+    def _unlisted_scores(
+        self, query: Query, plan: Plan, progress: _Progress, inputs: fusion.AutoInputs
+    ) -> dict[str, Ranking]:
         """Expands from the best hits, if planned; then the scores of each retriever for what only others listed."""
         expanded = self._expand(query, plan, progress, inputs) if plan.expand else None
         if expanded is None:
@@ -260,34 +244,36 @@ class Pipeline:
             progress.timings_ms[name] += milliseconds
         return scored.rankings
 
-    def _expand(self, query: Query, plan: Plan, progress: _Progress, inputs: AutoInputs) -> Expanded | None:
+    def _expand(
+        self, query: Query, plan: Plan, progress: _Progress, inputs: fusion.AutoInputs
+    ) -> fusion.Expanded | None:
         """Graph and tags search from the best hits of semantic and keyword together, and from what the query names.
 
         Returns what the store found in one step, if it can.
         """
-        rankings, weighted = progress.rankings, plan.weights is not None or plan.fixed is not None
+        rankings, has_weights = progress.rankings, plan.weights is not None or plan.fixed is not None
         able: dict[str, ExpandingRetriever] = {
             expansion: cast("ExpandingRetriever", self._retrievers[name])
             for name, expansion in EXPANSIONS.items()
-            if name in rankings and (not weighted or RETRIEVERS[name].expands_weighted)
+            if name in rankings and (not has_weights or RETRIEVERS[name].expands_weighted)
             if hasattr(self._retrievers[name], "expand")
         }
         if not able:
             return None
-        named = rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
-        texts = {name: hits_of(rankings[name]) for name in TEXTS if name in rankings}
-        if self._expand_at_once is not None and len(named) <= MOST_NAMED:
+        named = rankings[able[fusion.WALK].name].evidence if fusion.WALK in able else dict[int, float]()
+        texts = {name: hits_of(rankings[name]) for name in fusion.TEXTS if name in rankings}
+        if self._expand_at_once is not None and len(named) <= fusion.MOST_NAMED:
             failures = len(progress.degraded)
             others = [hits_of(ranking).ids for name, ranking in rankings.items() if name not in texts]
             factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
-            expansion = plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
+            expansion = fusion.plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
             at_once = partial(self._expand_at_once, expansion, query.filters)
             expanded = self._attempt(progress, next(iter(able)), at_once)
             if expanded is not None:
                 rankings.update({name: Ranking(hits) for name, hits in expanded.lists.items()})
             if expanded is not None or len(progress.degraded) > failures:
                 return expanded
-        starts = walk_starts(fuse_auto(inputs._replace(lists=texts)), named)
+        starts = walk_starts(fusion.fuse_auto(inputs._replace(lists=texts)), named)
         if starts:
             self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
         return None
@@ -391,15 +377,17 @@ def _united(first: Mapping[int, float], more: Mapping[int, float]) -> Mapping[in
     return {**first, **more}
 
 
-def _auto_inputs(plan: Plan, rankings: Mapping[str, Ranking]) -> AutoInputs:
+def _auto_inputs(plan: Plan, rankings: Mapping[str, Ranking]) -> fusion.AutoInputs:
     """What the retrievers say of the weights; the lists are not complete before expansion."""
     words, tags = rankings.get("keyword", _SILENT), rankings.get("tags", _SILENT)
     evidence = highest(words.evidence), words.unknown, words.items, max(tags.evidence.values(), default=1.0)
     average = rankings.get("semantic", _SILENT).background
-    return AutoInputs({}, {}, average, plan.weights, *evidence, plan.fixed, words.code, words.foreign, plan.tuning)
+    return fusion.AutoInputs(
+        {}, {}, average, plan.weights, *evidence, plan.fixed, words.code, words.foreign, plan.tuning
+    )
 
 
-_SILENT: Final = Ranking(NO_HITS)
+_SILENT: Final = Ranking(fusion.NO_HITS)
 
 
 def _reasons(degraded: Sequence[Degraded]) -> str:

@@ -23,20 +23,9 @@ from fourfold.engine import keyed
 from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
 from fourfold.storage.protocols import Peer, Snapshot, Store
+from fourfold.storage.sql import replica
 from fourfold.storage.sql.dialect import dumps, micros, moment
 from fourfold.storage.sql.records import parse_time
-from fourfold.storage.sql.replica import (
-    ORDER,
-    Replica,
-    changed_meanwhile,
-    has_secret_name,
-    read_changes,
-    read_head,
-    read_place,
-    state_of,
-    unreadable,
-    version_uid,
-)
 from fourfold.storage.values import Change, Head, Record
 
 Lines: TypeAlias = "Sequence[Mapping[str, Json]]"
@@ -52,7 +41,7 @@ _ANSWER_BYTES: Final = 16 * 1024 * 1024
 _READ_TOGETHER: Final = 16
 _ROUNDS: Final = 8
 _WAYS: Final = ("received", "sent")
-_STEP: Final = {kind: number for number, kind in enumerate(ORDER)}
+_STEP: Final = {kind: number for number, kind in enumerate(replica.ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ class Side:
 
     def _read(self, rows: Lines) -> list[dict[str, Json]]:
         """As many of the records, from the first one on, as fit into one answer."""
-        places = [(str(row.get("kind")), read_place(row.get("kind"), row.get("at"))) for row in rows]
+        places = [(str(row.get("kind")), replica.read_place(row.get("kind"), row.get("at"))) for row in rows]
         told: list[dict[str, Json]] = []
         size = 0
         with self._snapshot() as at:
@@ -123,8 +112,8 @@ class Side:
 
     def _write(self, rows: Lines, now: datetime) -> list[dict[str, Json]]:
         with self._snapshot() as at:
-            changes = read_changes([row.get("change") for row in rows], at.space)
-        told = [each for each in changes if each.record is None or not has_secret_name(each.record)]
+            changes = replica.read_changes([row.get("change") for row in rows], at.space)
+        told = [each for each in changes if each.record is None or not replica.has_secret_name(each.record)]
         safe = [each._replace(record=_protected(each.record, self.protect)) for each in told]
         with self.store.transaction(self.namespace, names=True) as tx:
             keyed.check(tx)
@@ -139,11 +128,11 @@ class Side:
         return []
 
 
-def _records(replica: Replica, places: Sequence[tuple[str, Any]]) -> Iterator[Record | None]:
+def _records(held: replica.Replica, places: Sequence[tuple[str, Any]]) -> Iterator[Record | None]:
     """A few at a time, because they may be large."""
     for kind, same in groupby(places, key=itemgetter(0)):
         while some := [place for _, place in islice(same, _READ_TOGETHER)]:
-            yield from replica.read(kind, some)
+            yield from held.read(kind, some)
 
 
 def _protected(record: Record | None, protect: Callable[[Record], Record]) -> Record | None:
@@ -286,9 +275,9 @@ def _unite_keys(decisions: dict[str, Decision]) -> None:
 
 def _state_of(record: Any) -> str:
     try:
-        return state_of(record)
+        return replica.state_of(record)
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        raise unreadable(f"a record that cannot be read ({type(error).__name__})") from error
+        raise replica.unreadable(f"a record that cannot be read ({type(error).__name__})") from error
 
 
 class _Purges(NamedTuple):
@@ -313,8 +302,8 @@ class _Round:
                 raise NewerSchema("the other store synchronises in another format", "Upgrade both Fourfolds")
             purged: Any = told.get("purged")
             if not rules.is_whole(purged, 0):
-                raise unreadable("a time that is out of range")
-            self._heads.append([read_head(row.get("head")) for row in rows])
+                raise replica.unreadable("a time that is out of range")
+            self._heads.append([replica.read_head(row.get("head")) for row in rows])
             self.purges.append(_Purges(purged, told.get("removed") is True))
         self.decisions = plan(*self._heads)
         self.left: list[Decision] = []
@@ -355,7 +344,7 @@ class _Round:
                 else:
                     self._change(each, records, changes, tally)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise unreadable(f"a record that cannot be read ({type(error).__name__})") from error
+            raise replica.unreadable(f"a record that cannot be read ({type(error).__name__})") from error
         for side in (1, 0):
             if changes[side]:
                 rows = [{"change": list(change)} for change in changes[side]]
@@ -386,11 +375,11 @@ class _Round:
                     return None
                 more = self._peers[side].sync_step([{"ask": "read"}, *rows[len(read) :]])
                 if not 0 < len(more) <= len(rows) - len(read):
-                    raise unreadable("too few or too many records")
+                    raise replica.unreadable("too few or too many records")
                 read += more
             for head, row in zip(heads, read, strict=True):
                 if row.get("record") is None or _state_of(row["record"]) != head.state:
-                    raise changed_meanwhile()
+                    raise replica.changed_meanwhile()
                 records[side, head.uid] = row["record"]
         return records
 
@@ -405,7 +394,7 @@ class _Round:
         lost = records.get((1 - each.winner, each.uid))
         if each.unites and record is not None and lost is not None:
             record = _united(record, lost)
-            state = state_of(record)
+            state = replica.state_of(record)
             edits += state != each.state
         self._tell(each, record, edits, state, changes, tally)
         if each.keeps and lost is not None:
@@ -414,7 +403,7 @@ class _Round:
         for other in each.absorbs:
             tally["conflicts"] += 1
             version = self._version(each, records[other.winner, other.uid], merged=True)
-            self._tell(other, version, other.edits + 1, state_of(version), changes, tally)
+            self._tell(other, version, other.edits + 1, replica.state_of(version), changes, tally)
 
     def _tell(
         self,
@@ -443,9 +432,9 @@ class _Round:
         record = self._version(owner, lost, merged=False)
         until = self._changed[owner.uid]
         inner = record["record"]
-        uid, born = version_uid(owner.uid, until, inner), micros(parse_time(inner["created_at"]))
+        uid, born = replica.version_uid(owner.uid, until, inner), micros(parse_time(inner["created_at"]))
         for side in changes:
-            side.append(Change(uid, "version", 1, 1, born, state_of(record), None, "", record))
+            side.append(Change(uid, "version", 1, 1, born, replica.state_of(record), None, "", record))
 
     def _version(self, owner: Decision, lost: Record, *, merged: bool) -> Record:
         """A content as the last version of an item."""
@@ -518,6 +507,6 @@ def _purge(peers: tuple[Peer, Peer], told: Sequence[_Purges]) -> bool:
 
 
 def _report(tally: Counter[str], *, purged: bool) -> SyncReport:
-    kinds = (*ORDER, "deletion")
+    kinds = (*replica.ORDER, "deletion")
     sent, received = ({kind: n for kind in kinds if (n := tally[f"{way} {kind}"])} for way in reversed(_WAYS))
     return SyncReport(sent, received, tally["conflicts"], purged=purged)

@@ -10,19 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fourfold.model import Filters
-from fourfold.ranking.connections import (
-    PERHAPS,
-    answering_items,
-    longest_named,
-    longest_names,
-    mention_factor,
-    named_items,
-    only_linked,
-    rank_by_links,
-    rank_by_tags,
-    related_items,
-    unless_asked,
-)
+from fourfold.ranking import connections
 from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.questions import answering_nodes, is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
@@ -98,29 +86,29 @@ class GraphRetriever:
         by_name = self._graph.named(names)
         if not by_name:
             return _NOTHING
-        named = tuple(longest_names(by_name, names))
+        named = tuple(connections.longest_names(by_name, names))
         longest = {node for name in named for node in by_name[name]}
         links = self._graph.node_links(sorted(longest), query.filters)
-        sure = longest_named(by_name, spelled_names(query.text))
-        strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
-        self._named = named_items(strengths, links)
+        sure = connections.longest_named(by_name, spelled_names(query.text))
+        strengths = {link.source: 1.0 if link.source in sure else connections.PERHAPS for link in links}
+        self._named = connections.named_items(strengths, links)
         means = {name: longest.intersection(nodes) for name, nodes in by_name.items()}
         answering = answering_nodes(query.text, means, self._graph.relations)
         around = self._graph.node_links(sorted(answering), query.filters) if answering else ()
-        answers = answering_items(answering, around, self._named)
-        hits = rank_by_links(strengths, unless_asked(links, answers), limit)
+        answers = connections.answering_items(answering, around, self._named)
+        hits = connections.rank_by_links(strengths, connections.unless_asked(links, answers), limit)
         return Ranking(
             hits,
             evidence=self._named,
-            related=related_items(strengths, links),
-            linked=only_linked(links),
+            related=connections.related_items(strengths, links),
+            linked=connections.only_linked(links),
             answers=answers,
             names=named,
         )
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""
-        factor = mention_factor(self._named, asks=is_question(query.whole))
+        factor = connections.mention_factor(self._named, asks=is_question(query.whole))
         return Ranking(self._graph.walk(starts, query.filters, limit, factor))
 
 
@@ -141,7 +129,7 @@ class TagRetriever:
         carried = self._tags.uses(tag_candidates(query.text), query.filters, limit)
         if not carried:
             return _NOTHING
-        hits = rank_by_tags(carried, limit)
+        hits = connections.rank_by_tags(carried, limit)
         covered = coverage(query.text, carried)
         return Ranking(hits, evidence={item: covered[item] for item in hits.ids.tolist()})
 

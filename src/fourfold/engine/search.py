@@ -13,37 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fourfold import limits, scheduling
 from fourfold.config import Settings
 from fourfold.embed.base import EmbeddingModel
-from fourfold.engine import present
+from fourfold.engine import present, scope
 from fourfold.engine.confidence import Judge
 from fourfold.engine.embedding_queue import RENEW, EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Outcome, Pipeline, hits_of
-from fourfold.engine.present import (
-    ANSWERS,
-    JUDGED,
-    Fetch,
-    Ordered,
-    ResultOptions,
-    as_believed,
-    cut,
-    response_confidence,
-    unread_notes,
-    with_parts,
-    with_past,
-)
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
-from fourfold.engine.scope import (
-    CURRENT,
-    View,
-    is_outside,
-    nothing_inside,
-    unknown_names,
-    visible,
-    why_hidden,
-    window_of,
-    within,
-    without_items,
-)
 from fourfold.errors import WorldError
 from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary
@@ -143,19 +118,19 @@ class Search:
         self,
         namespace: str,
         request: PlanRequest,
-        options: ResultOptions,
+        options: present.ResultOptions,
         vector: Vector | None,
         filters: Filters,
         now: datetime,
     ) -> SearchResponse:
         """What current items answer; superseded ones are added if none of the best JUDGED is an answer."""
         response, hides = self._answer(namespace, request, options, vector, filters, now)
-        if hides and response_confidence(response.results[:JUDGED]) < ANSWERS:
-            past = replace(options, view=View(history=True), at_least=JUDGED)
+        if hides and present.response_confidence(response.results[: present.JUDGED]) < present.ANSWERS:
+            past = replace(options, view=scope.View(history=True), at_least=present.JUDGED)
             everything, _ = self._answer(namespace, request, past, vector, filters, now)
-            response = with_past(response, everything.results[:JUDGED])
+            response = present.with_past(response, everything.results[: present.JUDGED])
         if hides:
-            response = cut(response, max(response.plan.top_k, options.at_least))
+            response = present.cut(response, max(response.plan.top_k, options.at_least))
         if log.isEnabledFor(logging.INFO):
             log.info("search", extra={"fourfold": present.log_fields(response)})
         return response
@@ -164,7 +139,7 @@ class Search:
         self,
         namespace: str,
         request: PlanRequest,
-        options: ResultOptions,
+        options: present.ResultOptions,
         vector: Vector | None,
         filters: Filters,
         now: datetime,
@@ -172,7 +147,7 @@ class Search:
         """The answer, and whether it left superseded items out; then it has at least JUDGED results."""
         started, begun = time.perf_counter(), time.monotonic()
         named = options.time != "off" and TIME_HINT.search(request.text.lower())
-        window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
+        window = scope.window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         reranks = question.plan.rerank is not None
         with self._turns.search(_TURN_SECONDS) as end_turn, self._store.snapshot(namespace) as snapshot:
@@ -193,7 +168,7 @@ class Search:
         snapshot: Snapshot,
         outcome: Outcome,
         question: Question,
-        options: ResultOptions,
+        options: present.ResultOptions,
         now: datetime,
         started: float,
         window: TimeWindow | None,
@@ -206,21 +181,21 @@ class Search:
         chosen = present.results(outcome, outcome.plan, order, fetch, options, judge, whole)
         unread: Sequence[str] = ()
         if snapshot.size.windows and "semantic" in outcome.rankings and "semantic" not in self._injected:
-            chosen = with_parts(snapshot, query, chosen)
-            unread = unread_notes(chosen)
+            chosen = present.with_parts(snapshot, query, chosen)
+            unread = present.unread_notes(chosen)
         if options.view.as_of is not None:
-            chosen, changed = as_believed(snapshot.rows, chosen, options.view.as_of)
+            chosen, changed = present.as_believed(snapshot.rows, chosen, options.view.as_of)
             unread = [*unread, *changed]
         fused = self._candidates(outcome, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()
-        if window is not None and is_outside(window, order.windows):
-            window = without_items(window)
-            outcome = replace(outcome, notes=(*outcome.notes, nothing_inside(window)))
+        if window is not None and scope.is_outside(window, order.windows):
+            window = scope.without_items(window)
+            outcome = replace(outcome, notes=(*outcome.notes, scope.nothing_inside(window)))
         if not ranked and not snapshot.exists:
             notes = [f"nothing was ever stored in the namespace {query.namespace!r}"]
         elif query.filters.condition is not None:
-            notes = unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
+            notes = scope.unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
         if notes or unread:
             outcome = replace(outcome, notes=(*outcome.notes, *notes, *unread))
         total = (time.perf_counter() - started) * 1000
@@ -230,7 +205,7 @@ class Search:
         return replace(response, candidates=fused, time_window=window)
 
     @staticmethod
-    def _judge(snapshot: Snapshot, query: Query, outcome: Outcome, order: Ordered) -> Judge:
+    def _judge(snapshot: Snapshot, query: Query, outcome: Outcome, order: present.Ordered) -> Judge:
         names = outcome.rankings["graph"].names if "graph" in outcome.rankings else ()
         unnamed = without_names(query.text, names) if names and "keyword" in outcome.rankings else ""
         first = order.hits.ids[0].item() if len(order.hits.ids) else None
@@ -246,7 +221,7 @@ class Search:
         mode: TimeMode = "off",
     ) -> Why:
         begun = time.monotonic()
-        window = window_of(request.text, mode, now, self._settings.time_zone)
+        window = scope.window_of(request.text, mode, now, self._settings.time_zone)
         question = self._question(stored.namespace, request, vector, filters)
         with self._store.snapshot(stored.namespace) as snapshot:
             question = _seen(question, snapshot, filters, now)
@@ -266,11 +241,12 @@ class Search:
             result = None
             if rank is not None:
                 alone = replace(order, hits=order.hits[rank - 1 : rank])
-                judge, shown_as = self._judge(snapshot, searched.query, outcome, order), ResultOptions(explain=True)
+                judge = self._judge(snapshot, searched.query, outcome, order)
+                shown_as = present.ResultOptions(explain=True)
                 shown = present.results(outcome, outcome.plan, alone, fetch, shown_as, judge, request.text)
-                result = next(iter(with_parts(snapshot, searched.query, shown)), None)
+                result = next(iter(present.with_parts(snapshot, searched.query, shown)), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
-            reasons = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, outcome, scored, passes))
+            reasons = (*scope.why_hidden(stored, now), *_reasons(stored.id, question.plan, outcome, scored, passes))
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
         return Why(stored, rank, result, (*reasons, *outcome.notes, *_folded(stored, better)))
 
@@ -327,7 +303,7 @@ class Search:
 
     # ------------------------------------------------------------ the answer
 
-    def _candidates(self, outcome: Outcome, order: Ordered, fetch: Fetch, now: datetime) -> Candidates:
+    def _candidates(self, outcome: Outcome, order: present.Ordered, fetch: present.Fetch, now: datetime) -> Candidates:
         whole = replace(self._settings.plan.memories_recency, strength=1.0)
         return present.candidates(
             outcome, order, fetch, lambda item: recency_factor(whole, item.updated_at, now, item.tags)
@@ -367,11 +343,11 @@ def _windowed(
     if window is None or window.applied != "filter":
         return find(question), question, window
     query = question.query
-    narrowed = replace(question, query=replace(query, filters=within(query.filters, window)))
+    narrowed = replace(question, query=replace(query, filters=scope.within(query.filters, window)))
     outcome = find(narrowed)
     if len(outcome.fusion.ids):
         return outcome, narrowed, window
-    return find(question), question, without_items(window)
+    return find(question), question, scope.without_items(window)
 
 
 def _fitting(snapshot: Snapshot, question: Question) -> Question:
@@ -383,20 +359,22 @@ def _fitting(snapshot: Snapshot, question: Question) -> Question:
     return replace(question, degraded=[*question.degraded, Degraded("semantic", reason, count)])
 
 
-def _seen(question: Question, snapshot: Snapshot, filters: Filters, now: datetime, view: View = CURRENT) -> Question:
+def _seen(
+    question: Question, snapshot: Snapshot, filters: Filters, now: datetime, view: scope.View = scope.CURRENT
+) -> Question:
     """The question, about what may be shown."""
     hidden = snapshot.hidden
-    if view is CURRENT and not hidden.superseded and not hidden.expiring:
+    if view is scope.CURRENT and not hidden.superseded and not hidden.expiring:
         return question
-    shown = visible(snapshot, filters, now, view)
+    shown = scope.visible(snapshot, filters, now, view)
     return question if shown is filters else replace(question, query=replace(question.query, filters=shown))
 
 
-def _judging(options: ResultOptions, snapshot: Snapshot) -> tuple[ResultOptions, bool]:
+def _judging(options: present.ResultOptions, snapshot: Snapshot) -> tuple[present.ResultOptions, bool]:
     """The options with enough results to judge, if superseded items are left out; and whether they are."""
-    if options.view != CURRENT or options.candidates or not snapshot.hidden.superseded:
+    if options.view != scope.CURRENT or options.candidates or not snapshot.hidden.superseded:
         return options, False
-    return replace(options, at_least=max(options.at_least, JUDGED)), True
+    return replace(options, at_least=max(options.at_least, present.JUDGED)), True
 
 
 # ---------------------------------------------------------------- why

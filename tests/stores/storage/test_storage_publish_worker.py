@@ -87,7 +87,7 @@ def test_names_of_a_bulk_load_are_linked_by_a_child_process(
     memory.add_many([NewItem(f"Number {n} belongs to project Heron{n % 50}") for n in range(100)])
     memory.index()
     started.clear()
-    monkeypatch.setattr("fourfold.storage.sqlite.maintenance.is_long", lambda *_: True)
+    monkeypatch.setattr("fourfold.storage.sqlite.namespaces.is_long", lambda *_: True)
     memory.add_many([NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(50)])
     memory.index()
     assert any("links" in process.args for process in started)  # type: ignore[operator]

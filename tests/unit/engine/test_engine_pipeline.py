@@ -29,12 +29,12 @@ from fourfold import (
     SearchResponse,
     scheduling,
 )
-from fourfold.engine import pipeline
 from fourfold.engine import search as searching
 from fourfold.engine.pipeline import Outcome
 from fourfold.engine.retrievers import FACTORIES, KeywordRetriever
 from fourfold.errors import DamagedStore, InvalidQuery, InvalidRanking, SearchFailed
 from fourfold.model import NO_FILTERS
+from fourfold.ranking import fusion
 from fourfold.ranking.connections import BEST_HIT
 from fourfold.scheduling import Turns
 from fourfold.storage.protocols import Snapshot, Store
@@ -108,7 +108,7 @@ def test_the_response_has_the_time_of_each_retriever_and_of_fusion(fusion: str) 
 @pytest.mark.spec("S2.4")
 def test_timings_measure_retrievers_also_failing_ones_and_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    monkeypatch.setattr(pipeline, "rrf", clock.slowed(pipeline.rrf, 0.125))
+    monkeypatch.setattr(fusion, "rrf", clock.slowed(fusion.rrf, 0.125))
     slow = Fake("semantic", clock.slowed(fixed("semantic", 1)._answer, 0.25))
     found = HybridSearch([slow], seconds=60).run(QUERY, plan("semantic"))
     assert found.timings_ms == {"semantic": 250, "fusion": 125}

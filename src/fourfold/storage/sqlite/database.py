@@ -18,20 +18,10 @@ from weakref import ref
 
 import apsw
 
-from fourfold import owner_only
-from fourfold.errors import (
-    DamagedStore,
-    FourfoldError,
-    ReadOnlyStore,
-    StorageFull,
-    StoreBusy,
-    StoreReplaced,
-    StoreUnavailable,
-    TimedOut,
-)
+from fourfold import errors, limits, owner_only
 from fourfold.filters import Test
 from fourfold.index.log_tail import IndexTuning
-from fourfold.limits import BUSY_SECONDS, READ_SECONDS
+from fourfold.limits import BUSY_SECONDS
 from fourfold.model import Json
 from fourfold.native.bindings import Stamps
 from fourfold.storage.sql.dialect import Condition, Db, dumps
@@ -71,28 +61,34 @@ def translated(path: Path) -> Generator[None]:
         raise translate(error, path) from error
 
 
-def translate(error: Exception, path: Path) -> FourfoldError:
+def translate(error: Exception, path: Path) -> errors.FourfoldError:
     what = str(error) or type(error).__name__
     match error:
         case OSError(errno=errno.ENOSPC):
-            return StorageFull(f"no space left for {error.filename or path}", "Free some space; what is stored is safe")
+            return errors.StorageFull(
+                f"no space left for {error.filename or path}", "Free some space; what is stored is safe"
+            )
         case OSError(errno=errno.EROFS | errno.EACCES | errno.EPERM):
-            return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
+            return errors.ReadOnlyStore(
+                f"{error.filename or path} cannot be written", "Check the permissions of the folder"
+            )
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
+            return errors.StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
         case apsw.ConnectionClosedError():
-            return StoreUnavailable(f"{path.parent} was closed", "Open it again")
+            return errors.StoreUnavailable(f"{path.parent} was closed", "Open it again")
         case apsw.FullError():
-            return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
+            return errors.StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
+            return errors.ReadOnlyStore(
+                f"{path} cannot be written", "Check the permissions of the folder and its files"
+            )
         case apsw.IOError() if checksums.is_mismatch(error):
             remedy = f"fourfold check tells where. {HOW_TO_RESTORE}; or fourfold repair, which keeps the changed bytes"
-            return DamagedStore(f"{path} is damaged (bytes of it were changed)", remedy)
+            return errors.DamagedStore(f"{path} is damaged (bytes of it were changed)", remedy)
         case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError() | UnicodeDecodeError():
-            return DamagedStore(f"{path} is damaged ({what})", HOW_TO_RESTORE)
+            return errors.DamagedStore(f"{path} is damaged ({what})", HOW_TO_RESTORE)
         case _:
-            return StoreUnavailable(
+            return errors.StoreUnavailable(
                 f"{path} cannot be used ({what})", "Check that the folder exists and can be written"
             )
 
@@ -267,12 +263,13 @@ _STEPS_BETWEEN_CHECKS = 1_000
 """Instructions of SQLite's virtual machine between two checks of the deadline."""
 
 
-def deadline_in(seconds: float = READ_SECONDS) -> Deadline:
-    return Deadline(seconds, time.monotonic() + seconds)
+def deadline_in(seconds: float | None = None) -> Deadline:
+    given = limits.READ_SECONDS if seconds is None else seconds
+    return Deadline(given, time.monotonic() + given)
 
 
-def exceeded(deadline: Deadline, path: Path) -> TimedOut:
-    return TimedOut(f"{path.parent} did not answer within {deadline.seconds:g} s", "Ask for less, or try again")
+def exceeded(deadline: Deadline, path: Path) -> errors.TimedOut:
+    return errors.TimedOut(f"{path.parent} did not answer within {deadline.seconds:g} s", "Ask for less, or try again")
 
 
 class Database:
@@ -305,14 +302,14 @@ class Database:
         self._writer = self._connect()
         with translated(path):
             if not checksums.can_be_kept(self._writer):
-                raise StoreUnavailable(
+                raise errors.StoreUnavailable(
                     f"{path} has checksums, which this build of apsw cannot keep",
                     "Install its present wheel: pip install -U --only-binary apsw apsw",
                 )
             if checksums.log_ends_early(self._writer, self._wal):
                 self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # it would remove the log
                 self._writer.close()
-                raise DamagedStore(
+                raise errors.DamagedStore(
                     f"{self._wal} is damaged: bytes were changed before commits that it holds",
                     "Restore a backup into a new folder, or what was stored before the damage: "
                     f"fourfold --store FOLDER restore {path}",
@@ -429,7 +426,7 @@ class Database:
         SQLite would keep using the open files, and everything it commits would be lost with them.
         """
         if not self._opened.hold() and self._inodes and self._inodes_now() != self._inodes:
-            raise StoreReplaced(
+            raise errors.StoreReplaced(
                 f"{self.path.parent} was deleted, renamed or replaced while it was open",
                 "Nothing was written. Close the store, or restart this process, and open the store that is meant",
             )
@@ -481,8 +478,8 @@ class Database:
         with self._writing:
             self._writer.close()
 
-    def _was_closed(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.path.parent} was closed", "Open it again")
+    def _was_closed(self) -> errors.StoreUnavailable:
+        return errors.StoreUnavailable(f"{self.path.parent} was closed", "Open it again")
 
 
 def _create(path: Path) -> None:
@@ -501,7 +498,7 @@ def _require_log(path: Path) -> None:
     for _ in range(2):  # another process may close the store, and a third one open it
         if not index.exists() or log.exists():
             return
-    raise DamagedStore(
+    raise errors.DamagedStore(
         f"{log} is missing: what was stored last was in it",
         f"Put it back, or restore a backup. Without {index.name} the store opens with what is left",
     )

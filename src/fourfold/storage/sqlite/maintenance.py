@@ -29,21 +29,9 @@ from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.model import Json
 from fourfold.storage.sql.namespaces import SHARED_COUNTERS, Counted, check_counters, namespace_status, queues, recount
 from fourfold.storage.sql.portable import export_records
-from fourfold.storage.sqlite import checksums, schema
+from fourfold.storage.sqlite import checksums, namespaces, schema
 from fourfold.storage.sqlite.database import HOW_TO_RESTORE, Connection, Database, deadline_in, translated
 from fourfold.storage.sqlite.indexes import Indexes
-from fourfold.storage.sqlite.namespaces import (
-    SourceRows,
-    all_namespaces,
-    catch_up,
-    find_namespace,
-    flawed_windows,
-    is_behind,
-    is_long,
-    namespace_languages,
-    read_namespace,
-    stored_vectors,
-)
 from fourfold.storage.sqlite.publishing import NoChildProcess, Publisher, link_in_child
 from fourfold.storage.sqlite.schema import copy_to
 from fourfold.storage.values import HOW_TO_CREATE
@@ -138,10 +126,10 @@ _COUNTED_CHANGES = 1_000_000
 def store_status(db: Connection, folder: Path, unpublished: Callable[[Connection, int, int], int]) -> dict[str, Json]:
     facts = {
         ns.name: {
-            **namespace_status(db, ns, namespace_languages(db, ns.id)),
+            **namespace_status(db, ns, namespaces.namespace_languages(db, ns.id)),
             "unpublished_changes": unpublished(db, ns.id, _COUNTED_CHANGES),
         }
-        for ns in all_namespaces(db)
+        for ns in namespaces.all_namespaces(db)
     }
     return {
         "store": str(folder),
@@ -218,16 +206,18 @@ def check_store(database: Database, indexes: Indexes) -> list[str]:
         problems += sorted(
             {f"{table}: a row refers to a missing row" for table, *_ in db.rows("PRAGMA foreign_key_check")}
         )
-        records = () if problems else export_records(db, None, stored_vectors)  # orphans may be unreadable as records
+        # orphans may be unreadable as records
+        records = () if problems else export_records(db, None, namespaces.stored_vectors)
         problems += check_counters(db, COUNTERS, MISSHAPEN, records)
-        spaces = [(ns.id, ns.name, ns.space) for ns in all_namespaces(db)]
+        spaces = [(ns.id, ns.name, ns.space) for ns in namespaces.all_namespaces(db)]
     for ns, name, space in spaces:
         if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
             continue  # named above; there can be no index of such vectors
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
-            if read_namespace(db, ns).space == space:  # otherwise another process has just begun to renew all vectors
-                rows = SourceRows(db, ns)
+            # otherwise another process has just begun to renew all vectors
+            if namespaces.read_namespace(db, ns).space == space:
+                rows = namespaces.SourceRows(db, ns)
                 states = indexes.caught_up(ns, space, rows, published)
                 try:
                     problems += [f"namespace {name}: {problem}" for problem in _drift(rows, *states)]
@@ -265,7 +255,7 @@ def _undecodable(db: Connection) -> Iterator[tuple[str, str, bytes]]:
                 yield table, column, each
 
 
-def _drift(rows: SourceRows, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
+def _drift(rows: namespaces.SourceRows, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
     for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
@@ -321,7 +311,7 @@ def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
         yield "its keyword index has other German words than the texts"
 
 
-def _wrong_vectors(rows: SourceRows, state: VectorState, ids: Sequence[int]) -> int:
+def _wrong_vectors(rows: namespaces.SourceRows, state: VectorState, ids: Sequence[int]) -> int:
     """Items of which an index holds other vectors than the rows, or another number of them."""
     stored, matrix = rows.vectors(ids, state.tail.dimension)
     items = np.unique(stored)
@@ -345,15 +335,15 @@ def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False
     done = _mend_file(database)
     with database.write() as db:
         done += _without_orphans(db)
-        done += recount(db, COUNTERS, MISSHAPEN, flawed_windows(db))
-        namespaces = db.rows("SELECT id, name FROM namespaces")
-        for ns, _ in namespaces:  # two entries, and none before them: every process has to open the indexes again
-            rows, entry = SourceRows(db, ns), (0, Change.LABELS.value)
+        done += recount(db, COUNTERS, MISSHAPEN, namespaces.flawed_windows(db))
+        everyone = db.rows("SELECT id, name FROM namespaces")
+        for ns, _ in everyone:  # two entries, and none before them: every process has to open the indexes again
+            rows, entry = namespaces.SourceRows(db, ns), (0, Change.LABELS.value)
             rows.log([entry])
             last = rows.last_change
             rows.log([entry])
             rows.prune(last)
-    for ns, name in namespaces:
+    for ns, name in everyone:
         _publish(publisher, ns, purge=purge)
         done.append(f"namespace {name}: indexes rebuilt")
     return done
@@ -458,15 +448,15 @@ class SqliteMaintenance:
     def catch_up(self, ns: int) -> None:
         """Links older items to names whose announcement was postponed."""
         with self._db.read() as db:
-            if not is_behind(db, ns):
+            if not namespaces.is_behind(db, ns):
                 return
-            takes_long = is_long(db, ns, self._store.tuning.child_at_changes)
+            takes_long = namespaces.is_long(db, ns, self._store.tuning.child_at_changes)
         with self._publisher.turn():
             if takes_long:
                 with suppress(NoChildProcess):  # then this process does it
                     link_in_child(self._db.path, ns)
                     return
-            catch_up(self._db, ns, self._store.may_mention)
+            namespaces.catch_up(self._db, ns, self._store.may_mention)
 
     def check(self) -> list[str]:
         with scheduling.in_bulk():
@@ -489,4 +479,4 @@ class SqliteMaintenance:
 
     def _number(self, namespace: str) -> int | None:
         with self._db.read(deadline_in()) as db:
-            return find_namespace(db, namespace).id or None
+            return namespaces.find_namespace(db, namespace).id or None

@@ -9,19 +9,7 @@ import apsw
 from fourfold import owner_only
 from fourfold.errors import DamagedStore, NewerSchema
 from fourfold.index.segment_files import sync_folder
-from fourfold.storage.sql.schema import (
-    FACTS,
-    FILES,
-    IDS,
-    ITEMS,
-    RAW_SESSIONS,
-    RECEIPTS,
-    REQUESTS,
-    ROWS,
-    SYNCED,
-    VERSIONS,
-    Types,
-)
+from fourfold.storage.sql import schema as shared
 
 _NAMESPACES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -172,7 +160,7 @@ ALTER TABLE vectors ADD COLUMN spans BLOB;      -- start and end of each window 
 ALTER TABLE namespaces ADD COLUMN windows INTEGER NOT NULL DEFAULT 0;   -- vectors beyond the first of each item
 """
 
-_TYPES = Types(
+_TYPES = shared.Types(
     int="INTEGER",
     id="INTEGER",
     text="TEXT",
@@ -187,18 +175,18 @@ _TYPES = Types(
     rowless=" WITHOUT ROWID",
 )
 _STEPS = (
-    _NAMESPACES + _TYPES.ddl(ITEMS) + _TABLES + _TYPES.ddl(ROWS) + _LINKS,
+    _NAMESPACES + _TYPES.ddl(shared.ITEMS) + _TABLES + _TYPES.ddl(shared.ROWS) + _LINKS,
     _PRUNED,
-    _TYPES.ddl(FILES) + _CHUNKS,
-    _BLOCKS + _TYPES.ddl(IDS),
-    _TYPES.ddl(FACTS) + _HIDDEN,
+    _TYPES.ddl(shared.FILES) + _CHUNKS,
+    _BLOCKS + _TYPES.ddl(shared.IDS),
+    _TYPES.ddl(shared.FACTS) + _HIDDEN,
     _WINDOWS,
-    _TYPES.ddl(VERSIONS),
-    _TYPES.ddl(REQUESTS),
+    _TYPES.ddl(shared.VERSIONS),
+    _TYPES.ddl(shared.REQUESTS),
     "",  # new files have checksums, which older versions would not update
-    RAW_SESSIONS,
-    _TYPES.ddl(SYNCED),
-    _TYPES.ddl(RECEIPTS),
+    shared.RAW_SESSIONS,
+    _TYPES.ddl(shared.SYNCED),
+    _TYPES.ddl(shared.RECEIPTS),
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

@@ -39,6 +39,7 @@ from fourfold.storage.sql.linking import Linker, name_terms
 from fourfold.storage.sql.namespaces import COLUMNS, Namespace, add_receipts
 from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot
+from fourfold.storage.sqlite import maintenance
 from fourfold.storage.sqlite.database import DEFAULT, Connection, Database, Tuning, deadline_in, exceeded
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.links import (
@@ -49,17 +50,6 @@ from fourfold.storage.sqlite.links import (
     tag_counts,
     tag_uses,
     uses_of_tags,
-)
-from fourfold.storage.sqlite.maintenance import (
-    DATABASE,
-    INDEX,
-    SqliteMaintenance,
-    old_copies,
-    prepare_folder,
-    require_content,
-    require_store,
-    store_identity,
-    store_status,
 )
 from fourfold.storage.sqlite.namespaces import SourceRows, SqliteTransaction, namespace_languages, stored_vectors
 from fourfold.storage.values import Deadline, Receipt, Record, TagUse
@@ -378,9 +368,9 @@ class SqlitePortable(SqlPortable[Connection]):
         with self._turn, suppress(StoreReplaced), self.writing() as db:
             if not is_copied(export_records(db, None, stored_vectors)):
                 raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
-            for file in (*folder.glob(f"{DATABASE}*"), *old_copies(folder)):
+            for file in (*folder.glob(f"{maintenance.DATABASE}*"), *maintenance.old_copies(folder)):
                 file.unlink(missing_ok=True)
-        shutil.rmtree(folder / INDEX, ignore_errors=True)
+        shutil.rmtree(folder / maintenance.INDEX, ignore_errors=True)
         with suppress(OSError):
             folder.rmdir()
 
@@ -399,27 +389,29 @@ class SqliteStore:
 
     def __init__(self, folder: Path, *, create: bool = True, tuning: Tuning = DEFAULT) -> None:
         if not create:
-            require_store(folder)
-        prepare_folder(folder)
+            maintenance.require_store(folder)
+        maintenance.prepare_folder(folder)
         self.folder = folder
         self.tuning = tuning
-        self.database = Database(folder / DATABASE, tuning)
+        self.database = Database(folder / maintenance.DATABASE, tuning)
         try:
-            require_content(folder, self.database)
+            maintenance.require_content(folder, self.database)
         except BaseException:
             self.database.close()
             raise
-        self.indexes = Indexes(folder / INDEX, store_identity(self.database), self.database, tuning)
+        self.indexes = Indexes(
+            folder / maintenance.INDEX, maintenance.store_identity(self.database), self.database, tuning
+        )
         self.caches = Caches(self.database, self.indexes)
         self._linkers: dict[int, Linker] = {}
         self._looked_up: set[str] = set()
         """Namespaces whose index of words was opened to look names up in it; it stays open."""
         self.writing = threading.Lock()
-        self.maintenance = SqliteMaintenance(self)
+        self.maintenance = maintenance.SqliteMaintenance(self)
         self.portable = SqlitePortable(self)
 
     def snapshot(self, namespace: str, *, seconds: float | None = None) -> AbstractContextManager[SqliteSnapshot]:
-        deadline = deadline_in(limits.READ_SECONDS if seconds is None else seconds)
+        deadline = deadline_in(seconds)
         return self.database.reading(lambda db: SqliteSnapshot(db, namespace, self.caches, deadline), deadline)
 
     @contextmanager
@@ -486,7 +478,7 @@ class SqliteStore:
 
     def status(self) -> dict[str, Json]:
         with self.database.read(deadline_in()) as db:
-            facts = store_status(db, self.folder, self.indexes.publisher.unpublished)
+            facts = maintenance.store_status(db, self.folder, self.indexes.publisher.unpublished)
         with self.maintenance.lease(None) as free:
             return {**facts, "embedding_worker": not free}
 
