@@ -65,7 +65,8 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
         if shape in fitting:
             return
         if not kinds:
-            kinds.update(_kinds(function))
+            hints = hints_of(function)
+            kinds.update({name: _kind(hints.get(name, Any)) for name in inspect.signature(function).parameters})
         named = [*zip(list(kinds)[bound:], args[bound:], strict=False), *kwargs.items()]
         every: list[tuple[str, _Kind, object]] = [
             (name, kind, value) for name, value in named if (kind := kinds.get(name)) is not None
@@ -149,11 +150,6 @@ class Array(Protocol):
 
 _UNLOADED: Final[Mapping[str, Any]] = {"Vector": Array}
 """Types of names that modules import for type checkers only."""
-
-
-def _kinds(function: Callable[..., Any]) -> dict[str, _Kind | None]:
-    hints = hints_of(function)
-    return {name: _kind(hints.get(name, Any)) for name in inspect.signature(function).parameters}
 
 
 @cache

@@ -482,17 +482,14 @@ class _Parser:
         if field.column is not None and field.column.holds != "number":
             return None if token.text.lower() == "null" else token.text
         if _NUMBER.fullmatch(token.text):
-            return self._number(token)
+            try:
+                number = json.loads(token.text)
+            except ValueError:  # more digits than Python converts
+                number = float("inf")
+            if number in (float("inf"), float("-inf")):
+                self._fail("the number is too large", "Put it in quotes if it is text", token)
+            return number
         return _CONSTANTS.get(token.text.lower(), token.text)
-
-    def _number(self, token: _Token) -> Json:
-        try:
-            number = json.loads(token.text)
-        except ValueError:  # more digits than Python converts
-            number = float("inf")
-        if number in (float("inf"), float("-inf")):
-            self._fail("the number is too large", "Put it in quotes if it is text", token)
-        return number
 
     def _empty_list(self) -> bool:
         following = self._tokens[self._next + 1]

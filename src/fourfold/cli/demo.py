@@ -74,7 +74,14 @@ def demo(
             with Memory.open(folder, settings=SETTINGS) as memory:
                 fill(memory)
                 responses = [_ask(memory, question) for question in QUESTIONS]
-            _explain(responses[-1])
+            response = responses[-1]
+            from fourfold.cli.render import print_explanation
+
+            say("The same with --explain: every score is a sum, and says of what.\n")
+            for position, result in enumerate(response.results, start=1):
+                if result.explanation is not None:
+                    print_explanation(f"{position}. {result.item.title}", result.explanation)
+            say("")
             say(NEXT)
 
 
@@ -126,16 +133,6 @@ def _ask(memory: Memory, question: Question) -> SearchResponse:
     warn_degraded(response)
     say("")
     return response
-
-
-def _explain(response: SearchResponse) -> None:
-    from fourfold.cli.render import print_explanation
-
-    say("The same with --explain: every score is a sum, and says of what.\n")
-    for position, result in enumerate(response.results, start=1):
-        if result.explanation is not None:
-            print_explanation(f"{position}. {result.item.title}", result.explanation)
-    say("")
 
 
 def _rows(name: str) -> list[dict[str, Json]]:

@@ -128,7 +128,13 @@ def _store(waiting: list[tuple[Path, Captured]], answer: Answer, refused: list[s
         with open_memory(create=True) as memory:
             for path, item in waiting:
                 try:
-                    items.append(_add(memory, item))
+                    new = NewItem(
+                        item.text,
+                        tags=(project_tag(item.project),) if item.project else (),
+                        metadata={"session": item.session} if item.session else {},
+                        created_at=datetime.fromisoformat(item.created_at),
+                    )
+                    items.append(memory.add(new))
                 except InvalidItem as error:  # dropped: it would be refused again, and block those after it
                     refused.append(_not_remembered(error))
                 path.unlink(missing_ok=True)
@@ -211,16 +217,6 @@ def proposed(event: Event, candidates: Sequence[Candidate], settings: Settings) 
 
 def _named(items: Sequence[Item]) -> str:
     return f"{'item' if len(items) == 1 else 'items'} {', '.join(str(item.id) for item in items)}"
-
-
-def _add(memory: Memory, item: Captured) -> Item:
-    new = NewItem(
-        item.text,
-        tags=(project_tag(item.project),) if item.project else (),
-        metadata={"session": item.session} if item.session else {},
-        created_at=datetime.fromisoformat(item.created_at),
-    )
-    return memory.add(new)
 
 
 def _start_worker(memory: Any) -> None:

@@ -187,13 +187,6 @@ def _drain(memory: Memory, pauses: Sequence[float]) -> bool:
     return True
 
 
-def _work(settings: Settings) -> None:
-    from fourfold.memory import Memory
-
-    with Memory.open(settings.store, settings=settings, background=False, create=False) as memory:
-        work(memory)
-
-
 def main() -> None:
     """The entry point of the process."""
     from fourfold.config import Settings
@@ -202,4 +195,7 @@ def main() -> None:
     if sys.platform != "win32":
         os.nice(_NICE)
     with suppress(errors.FourfoldError):  # `status` counts what is still pending, and `embed` shows the error
-        _work(settings)
+        from fourfold.memory import Memory
+
+        with Memory.open(settings.store, settings=settings, background=False, create=False) as memory:
+            work(memory)

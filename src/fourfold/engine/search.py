@@ -487,11 +487,7 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
     dropped = tuple(NegatedPhrase(whole[phrase.start : phrase.end], phrase.words) for phrase in phrases)
     notes = (*query.notes, *map(negation_note, phrases))
-    names = _names(snapshot, text)
-    return Analysis(whole, detect(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)
-
-
-def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:
     named = snapshot.graph.named(query_names(text))
     nodes = sorted({node for having in named.values() for node in having})
-    return tuple(snapshot.graph.nodes("", _LISTED_NODES, 0, nodes)) if nodes else ()
+    names = tuple(snapshot.graph.nodes("", _LISTED_NODES, 0, nodes)) if nodes else ()
+    return Analysis(whole, detect(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)

@@ -63,7 +63,8 @@ class FourfoldStore(BaseStore):
         for op in ops:
             match op:
                 case GetOp():
-                    results.append(self._get(op))
+                    items = documents.find(self.memory, [_key(op.namespace, op.key)])
+                    results.append(next((Item(**_facts(item)) for item in items.values()), None))
                 case SearchOp():
                     results.append(self._search(op))
                 case ListNamespacesOp():
@@ -82,10 +83,6 @@ class FourfoldStore(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
-
-    def _get(self, op: GetOp) -> Item | None:
-        items = documents.find(self.memory, [_key(op.namespace, op.key)])
-        return next((Item(**_facts(item)) for item in items.values()), None)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         """By the query, best first; without one, the newest first."""

@@ -52,16 +52,12 @@ def folder_of(settings: Settings, namespace: str) -> Path:
 def read(folder: Path) -> Judged:
     """The judgements of a namespace; DamagedError if they cannot be read."""
     try:
-        return _read(folder)
+        if not (folder / _JUDGED).exists():
+            return {}
+        queries: Mapping[str, Mapping[str, int]] = json.loads(bounded.read_text(folder / _JUDGED, IMPORT_BYTES))
+        return {str(text): {str(item): int(score) for item, score in rows.items()} for text, rows in queries.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"the judgements in {folder} cannot be read ({error})", _REMEDY) from error
-
-
-def _read(folder: Path) -> Judged:
-    if not (folder / _JUDGED).exists():
-        return {}
-    queries: Mapping[str, Mapping[str, int]] = json.loads(bounded.read_text(folder / _JUDGED, IMPORT_BYTES))
-    return {str(text): {str(item): int(score) for item, score in rows.items()} for text, rows in queries.items()}
 
 
 def write(folder: Path, judged: Judged) -> None:

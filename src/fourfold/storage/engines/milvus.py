@@ -186,7 +186,7 @@ class MilvusEngine:
             return client.search(
                 name,
                 [asked],
-                filter=_filter(required),
+                filter=" and ".join(f"array_contains_any(facts, {list(group)})" for group in required),
                 limit=limit,
                 anns_field=field,
                 search_params={"metric_type": metric},
@@ -271,7 +271,3 @@ def _weights(document: protocol.Document) -> dict[int, float]:
     counts: Counter[int] = Counter(np.minimum(document.hashes, _UNUSED_TERM).tolist())
     norm = bm25.K1 * (1 - bm25.B + bm25.B * document.length)
     return {term: tf * (bm25.K1 + 1) / (tf + norm) for term, tf in counts.items()} or {_UNUSED_TERM: 1e-6}
-
-
-def _filter(required: protocol.Required) -> str:
-    return " and ".join(f"array_contains_any(facts, {list(group)})" for group in required)

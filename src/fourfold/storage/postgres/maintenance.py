@@ -75,12 +75,6 @@ def _drift(db: Connection, ns: Namespace) -> Iterator[str]:
         yield "the postings differ from the texts"
 
 
-def recount_store(db: Connection) -> list[str]:
-    """Corrects counters and references in one transaction."""
-    db.run("SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
-    return recount(db, _COUNTERS, _MISSHAPEN, vectors.flawed(db))
-
-
 def analyse_again(db: Connection, ns: Namespace) -> None:
     """Derives everything that keyword search needs from the texts again; the caller has the namespace locked."""
     db.run("DELETE FROM terms WHERE ns = ?", ns.id)
@@ -96,10 +90,6 @@ def analyse_again(db: Connection, ns: Namespace) -> None:
 def is_analysed_otherwise(db: Connection) -> bool:
     """Whether the texts were analysed by another version of the analyser."""
     return db.value("SELECT value FROM settings WHERE name = 'analyser'") != ANALYSER_VERSION
-
-
-def note_analyser(db: Connection) -> None:
-    db.run("UPDATE settings SET value = ? WHERE name = 'analyser'", ANALYSER_VERSION)
 
 
 _OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
@@ -222,7 +212,8 @@ class PostgresMaintenance:
 
     def repair(self, *, purge: bool = False) -> list[str]:
         with self._store.database.write() as db:
-            done = recount_store(db)
+            db.run("SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
+            done = recount(db, _COUNTERS, _MISSHAPEN, vectors.flawed(db))
         done += [f"namespace {name}: texts analysed again" for name in self.analyse_again()]
         done += [line for name in self._store.namespaces() for line in self.mend_index(name)]
         if purge:
@@ -252,7 +243,7 @@ class PostgresMaintenance:
                 postings.drop(tx.db, ns)
                 analyse_again(tx.db, ns)
         with self._store.database.write() as db:
-            note_analyser(db)
+            db.run("UPDATE settings SET value = ? WHERE name = 'analyser'", ANALYSER_VERSION)
         return names
 
     def backup(self, target: Path) -> None:

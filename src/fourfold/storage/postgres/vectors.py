@@ -75,11 +75,6 @@ NO_SAMPLE = 1 << _BITS
 """Of the further windows of an item: only the first one can be in a sample."""
 
 
-def sample_bound(count: int) -> int:
-    level = max(0, int(np.ceil(np.log2(max(count, 1) / SAMPLE))))
-    return 1 << max(0, _BITS - level)
-
-
 # ---------------------------------------------------------------- searching
 
 
@@ -174,7 +169,8 @@ class VectorSearch:
     def _sample(self) -> Sample:
         ns = self._at.ns
         sql = "SELECT item, v FROM vectors WHERE ns = ? AND sample < ?"
-        sample = self._read(_sent((sql, ns.id, sample_bound(ns.vectors))))
+        level = max(0, int(np.ceil(np.log2(max(ns.vectors, 1) / SAMPLE))))
+        sample = self._read(_sent((sql, ns.id, (1 << max(0, _BITS - level)))))
         return Sample(matrix(sample.content, ns.dimension or 0))
 
     def _read(self, statement: Statement) -> Packed:

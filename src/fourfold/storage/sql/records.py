@@ -203,18 +203,16 @@ class RecordReader:
         elif (namespace := record["namespace"]) not in self._dimensions:
             raise _wrong(f"unknown namespace {_cut(namespace)!r}")
         if kind in self._owners:
-            self._own(kind, record["id"], namespace)
+            id = record["id"]
+            if not rules.is_whole(id, 1):
+                raise _wrong(f"the id {_cut(id)} is out of range")
+            if id in self._owners[kind]:
+                raise _wrong("the id occurs twice")
+            self._owners[kind][id] = namespace
         place = TYPES.index(kind)
         if place < self._place:
             raise _wrong(f"it comes after a record of the kind {TYPES[self._place]}")
         self._place = place
-
-    def _own(self, kind: str, id: Json, namespace: str) -> None:
-        if not rules.is_whole(id, 1):
-            raise _wrong(f"the id {_cut(id)} is out of range")
-        if id in self._owners[kind]:
-            raise _wrong("the id occurs twice")
-        self._owners[kind][id] = namespace
 
     def _require(self, kind: str, id: Json, namespace: str) -> None:
         if isinstance(id, bool) or not isinstance(id, int) or self._owners[kind].get(id) != namespace:
