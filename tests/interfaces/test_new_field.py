@@ -81,7 +81,7 @@ def package(tmp_path: Path) -> Path:
     fields.write_text(text.replace(BEFORE, LINE + BEFORE), "utf-8")
     schema = tmp_path / "src" / "fourfold" / "storage" / "sqlite" / "schema.py"
     text = schema.read_text("utf-8")
-    last = "    _TYPES.ddl(REQUESTS),\n"
+    last = "    _TYPES.ddl(shared.REQUESTS),\n"
     assert text.count(last) == 1
     schema.write_text(text.replace(last, f'{last}    "ALTER TABLE items ADD COLUMN mood TEXT",\n'), "utf-8")
     return tmp_path / "src"
