@@ -14,7 +14,7 @@ import pytest
 from store_calls import StoreCalls
 
 from fourfold.config import Settings
-from fourfold.errors import DamagedError, StoreReplaced
+from fourfold.errors import DamagedError
 from fourfold.memory import Memory
 from fourfold.serve.http import judgements
 
@@ -98,18 +98,6 @@ def test_a_source_that_changed_after_the_copy_is_not_removed(tmp_path: Path) -> 
         with pytest.raises(Exception, match="changed after it was copied"):
             StoreCalls(memory.store).remove(lambda records: not list(records))
         assert memory.count() == 1
-
-
-@pytest.mark.spec("B9")
-def test_another_process_on_a_removed_source_gets_an_error(tmp_path: Path) -> None:
-    with (
-        Memory.open(tmp_path / "store", embedder="none", background=False) as memory,
-        Memory.open(tmp_path / "store", embedder="none", background=False) as other,
-    ):
-        memory.add("words")
-        memory.move(tmp_path / "target", delete_source=True)
-        with pytest.raises(StoreReplaced):
-            other.add("more words")
 
 
 # ---------------------------------------------------------------- options and help
@@ -208,13 +196,6 @@ def test_unknown_languages_are_refused(arguments: list[str], cli: Cli) -> None:
     assert done.code == 1
     assert "is not a language code" in done.err
     assert "ISO 639-1" in done.err
-
-
-def test_update_changes_the_title(cli: Cli) -> None:
-    cli("add", "words", "--title", "Old")
-    assert cli("update", "1", "--title", "New").code == 0
-    (item,) = cli("get", "1", "--json").json["items"]
-    assert (item["title"], item["content"]) == ("New", "words")
 
 
 @pytest.mark.spec("B10")

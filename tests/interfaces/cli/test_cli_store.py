@@ -59,16 +59,6 @@ def test_stdin_that_is_not_utf8_is_refused(cli: Cli, monkeypatch: pytest.MonkeyP
     assert (done.code, done.out) == (1, "")
 
 
-@pytest.mark.spec("B10")
-def test_the_same_key_is_the_same_item(cli: Cli) -> None:
-    assert add(cli, "one", "--key", "k") == add(cli, "two", "--key", "k")
-
-
-@pytest.mark.spec("S1.7")
-def test_unknown_sources_are_refused(cli: Cli) -> None:
-    assert cli("add", "x", "--source", "4").code == 1
-
-
 @pytest.mark.spec("B13")
 def test_update(cli: Cli) -> None:
     item = add(cli, "old words", "--key", "k", "--tag", "a", "--tag", "b", "--meta", "x=1", "--meta", "y=2")
@@ -126,25 +116,7 @@ def test_forget_asks_on_a_terminal(answer: str, left: int, cli: Cli, monkeypatch
     assert len(cli("list").out.splitlines()) == left
 
 
-def test_forget_by_id_removes_all_or_none(cli: Cli) -> None:
-    item = add(cli, "a", "--key", "a")
-    assert cli("forget", item, "999").code == 1
-    assert cli("forget", "key:a").out == "forgot 1 item\n"
-    assert cli("get", item).code == 1
-
-
 # ---------------------------------------------------------------- search, why
-
-
-@pytest.mark.spec("S3.5")
-def test_search_json_is_one_object(cli: Cli) -> None:
-    add(cli, "The Kesselhaus lease ends in June", "--title", "Lease", "--tag", "office")
-    response = search(cli, "lease", "--explain")
-    assert response["status"] == "success"
-    (result,) = response["results"]
-    assert result["fts_rank"] == 1
-    assert "**" in result["snippet"]
-    assert result["explanation"]["value"] == result["score"]
 
 
 def test_search_reports_failed_retrievers_on_stderr(cli: Cli) -> None:
@@ -167,20 +139,6 @@ def test_finding_nothing_is_not_an_error(cli: Cli) -> None:
     assert (done.code, done.out) == (0, "")
     assert "nothing found" in done.err
     assert search(cli, "nothing")["results"] == []
-
-
-@pytest.mark.spec("B5")
-def test_filters_of_a_search(cli: Cli) -> None:
-    for year in (2024, 2025, 2026):
-        add(cli, f"report of {year}", "--key", str(year), "--meta", f"year={year}", "--kind", "report")
-    keys = {result["key"] for result in search(cli, "report", "--meta", "year>=2025")["results"]}
-    assert keys == {"2025", "2026"}
-    response = search(cli, "report", "--meta", "year=2024", "--kind", "report")
-    assert [result["key"] for result in response["results"]] == ["2024"]
-    assert response["applied_filters"] == {
-        "kind": "report",
-        "metadata": [{"key": "year", "op": "eq", "value": 2024}],
-    }
 
 
 @pytest.mark.spec("C7")
@@ -227,14 +185,6 @@ def test_a_filter_on_an_unknown_name_lists_the_known_ones(cli: Cli) -> None:
     assert search(cli, "report", "--where", "line = 4")["notes"] == []
 
 
-@pytest.mark.spec("S3.3")
-@pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
-def test_fusion_and_only(fusion: str, cli: Cli) -> None:
-    add(cli, "words")
-    response = search(cli, "words", "--fusion", fusion, "--only", "keyword")
-    assert (response["fusion_strategy"], response["method"]) == (fusion, "keyword")
-
-
 @pytest.mark.spec("S4.3")
 def test_preset_settings_apply_to_their_preset_only(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
@@ -246,18 +196,6 @@ def test_preset_settings_apply_to_their_preset_only(home: Path, cli: Cli, monkey
     file.write_text("query_routing:\n  relational_keywords:\n    en: [words]\n")
     done = cli("--config", str(file), "search", "words", "--preset", "insights", "--json")
     assert (done.json["query_type"], done.json["matched_keywords"]) == ("relational", ["words"])
-
-
-@pytest.mark.spec("B15")
-def test_several_namespaces_only_when_named(cli: Cli) -> None:
-    add(cli, "words of the default")
-    for name in ("project", "personal"):
-        assert cli("--namespace", name, "add", f"words of the {name}").code == 0
-    one = cli("--namespace", "project", "search", "words", "--json").json
-    both = cli("--namespace", "project,personal", "search", "words", "--json").json
-    assert {result["namespace"] for result in one["results"]} == {"project"}
-    assert {result["namespace"] for result in both["results"]} == {"project", "personal"}
-    assert cli("namespaces", "--json").json["namespaces"] == {"default": 1, "personal": 1, "project": 1}
 
 
 @pytest.mark.spec("B2")
@@ -326,19 +264,6 @@ def rows(path: Path, *records: dict[str, Any]) -> str:
     return str(path)
 
 
-def test_import_takes_ids_as_keys(home: Path, cli: Cli) -> None:
-    file = rows(
-        home / "rows.jsonl",
-        {"_id": "a", "text": "first words", "title": "A", "tags": ["t"]},
-        {"id": "b", "text": "second words", "created_at": "2026-01-02T03:04:05Z", "metadata": {"x": 1}},
-        {"key": "c", "text": "third words", "kind": "note"},
-    )
-    done = cli("import", file, "--wait")
-    assert done.code == 0, done
-    assert "3" in done.out
-    assert {result["key"] for result in search(cli, "words")["results"]} == {"a", "b", "c"}
-
-
 @pytest.mark.spec("B9")
 def test_invalid_rows_refuse_an_import_or_are_listed_and_skipped(home: Path, cli: Cli) -> None:
     file = rows(home / "rows.jsonl", {"text": "first words"}, {"text": ""}, {"text": "third words"}, {"tags": 5})
@@ -364,16 +289,6 @@ def test_a_search_shows_the_fact_of_a_result_and_whether_it_is_superseded(cli: C
 
 
 @pytest.mark.spec("B9")
-def test_export_and_import_give_the_same_store(home: Path, cli: Cli) -> None:
-    add(cli, "words", "--key", "k", "--title", "Title", "--tag", "t")
-    assert cli("graph", "edge", "Title", "uses", "Other").code == 0
-    assert cli("export", str(home / "one.jsonl")).code == 0
-    assert cli("--store", str(home / "copy"), "import", str(home / "one.jsonl")).code == 0
-    assert cli("--store", str(home / "copy"), "export", str(home / "two.jsonl")).code == 0
-    assert (home / "one.jsonl").read_bytes() == (home / "two.jsonl").read_bytes()
-
-
-@pytest.mark.spec("B9")
 def test_backup_and_restore(home: Path, cli: Cli) -> None:
     item = add(cli, "words of then")
     assert cli("backup", str(home / "then.backup")).code == 0
@@ -385,13 +300,6 @@ def test_backup_and_restore(home: Path, cli: Cli) -> None:
     assert [result["id"] for result in found["results"]] == [int(item)]
 
 
-def test_a_consistent_store_has_no_problems(cli: Cli) -> None:
-    add(cli, "words")
-    assert cli("check").out == "no problems found\n"
-    assert cli("check", "--json").json == {"status": "success", "problems": [], "pending_vectors": {}}
-    assert cli("repair").code == 0
-
-
 def test_problems_exit_with_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(_: object) -> list[str]:
         return ["item 3 is not in the keyword index"]
@@ -401,15 +309,6 @@ def test_problems_exit_with_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None
     assert cli("check").code == 4
     done = cli("check", "--json")
     assert (done.code, done.json["problems"]) == (4, ["item 3 is not in the keyword index"])
-
-
-def test_tags_and_status(cli: Cli) -> None:
-    add(cli, "a", "--tag", "x", "--tag", "y")
-    add(cli, "b", "--tag", "x")
-    assert cli("tags").out == "x\t2\ny\t1\n"
-    assert cli("tags", "--json").json["tags"] == {"x": 2, "y": 1}
-    assert "stored   2 items" in cli("status").out
-    assert cli("status", "--json").json["status"] == "success"
 
 
 def test_config_shows_where_values_come_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

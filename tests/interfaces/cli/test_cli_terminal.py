@@ -125,12 +125,6 @@ def test_asterisks_of_the_text_do_not_break_the_highlighting(cli: Callable[..., 
     assert "One to \x1b[1mMany\x1b[0m relation and x**2 + \x1b[1mwords\x1b[0m**3" in written
 
 
-@pytest.mark.usefixtures("_filled")
-def test_forget_asks() -> None:
-    assert "Forget 1 item? [y/N]" in on_terminal("forget", "--tag", "old", answer="n\n")
-    assert "forgot 1 item" in on_terminal("forget", "--tag", "old", answer="y\n")
-
-
 @pytest.mark.spec("C4")
 def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(
     home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

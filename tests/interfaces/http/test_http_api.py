@@ -25,7 +25,6 @@ from fourfold.errors import Conflict, StoreBusy, TimedOut
 from fourfold.limits import HTTP_ANSWER_BYTES
 from fourfold.ranking.options import OPTIONS
 from fourfold.serve.http import judgements
-from fourfold.serve.http import route as route_module
 from fourfold.serve.http.app import ROUTES
 from fourfold.serve.http.derived import request_model
 
@@ -80,12 +79,6 @@ def test_every_option_of_a_request_is_a_parameter_of_its_method(request_form: An
     assert {name for name in OPTIONS if name in request_form.model_fields} - parameters.keys() == set()
 
 
-def test_the_analysis_of_a_query_shows_its_weights_of_sources(client: httpx.Client) -> None:
-    asked = {"query": "router", "source_weights": {"file": 0.5}}
-    answer = client.post("/v1/namespaces/analysed/analyze", json=asked)
-    assert (answer.status_code, answer.json()["plan"]["source_weights"]) == (200, {"file": 0.5})
-
-
 def test_an_item_is_shown_with_the_nodes_that_it_is_linked_to(client: httpx.Client) -> None:
     base = "/v1/namespaces/linked"
     words = " ".join(f"word{number}" for number in range(1000))
@@ -135,17 +128,6 @@ def test_a_change_needs_the_etag_that_was_read(client: httpx.Client) -> None:
         assert refused.json()["remedy"]
     assert client.delete(place, headers={"if-match": changed.headers["etag"]}).status_code == 204
     assert client.get(place).status_code == 404
-
-
-def test_a_keyed_request_is_carried_out_once(client: httpx.Client) -> None:
-    base, keyed = "/v1/namespaces/keyed", {"idempotency-key": "k1"}
-    first = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
-    again = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
-    assert first.json() == again.json()
-    assert first.json()["source"] == "tool"
-    assert again.headers["idempotent-replayed"] == "true"
-    assert client.get(f"{base}/raw").json()["total"] == 1
-    assert client.post(f"{base}/raw", json={"content": "other"}, headers=keyed).status_code == 422
 
 
 def test_the_spelling_of_bearer_does_not_make_another_caller(tmp_path: Path) -> None:
@@ -291,12 +273,6 @@ def test_a_request_that_failed_may_be_sent_again_with_its_key(client: httpx.Clie
     assert sent(client, base, 1, request).status_code == 201
 
 
-def test_every_operation_that_writes_carries_a_keyed_request_out_once() -> None:
-    for route in ROUTES:
-        taken = [dependency.call for dependency in route.dependant.dependencies]
-        assert (route_module._once in taken) == route.operation.writes, route.path
-
-
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Server]:
     with serving(tmp_path) as running:
@@ -407,11 +383,6 @@ def test_a_request_cannot_name_a_folder_with_a_reranker(client: httpx.Client) ->
     assert client.post(f"{NS}/search", json={"query": "router", "rerank": "best"}).status_code == 400
     found = client.post(f"{NS}/search", json={"query": "router", "rerank": "off"}).json()
     assert found["plan"]["rerank"] is None
-
-
-def test_text_instead_of_json_is_refused(client: httpx.Client) -> None:
-    assert client.post(f"{NS}/search", content="x", headers={"content-type": "text/plain"}).status_code == 415
-    assert client.post(f"{NS}/search", content="{", headers={"content-type": "application/json"}).status_code == 422
 
 
 def test_bulk_deletion_counts_before_it_deletes(client: httpx.Client) -> None:

@@ -91,21 +91,6 @@ async def test_a_result_has_only_what_an_agent_needs(tmp_path: Path) -> None:
         assert {"explanation", "fts_rank", "tags", "metadata", "created_at", "content"} <= set(full)
 
 
-@pytest.mark.spec("S1.6", "S1.7")
-async def test_an_insight_and_a_query_may_bring_their_vectors(tmp_path: Path) -> None:
-    async with serving(tmp_path) as client:
-        raw = (await call(client, "store_raw_dialogue", content="We meet on Monday"))["raw"]["id"]
-        for text, embedding in (("Monday", [1.0, 0.0]), ("Tuesday", [0.0, 1.0])):
-            await call(client, "compress_to_l2_insight", content=text, source_ids=[raw], embedding=embedding)
-        found = await call(client, "hybrid_search", query_text="when", query_embedding=[0.1, 0.9], top_k=1)
-        assert (found["results"][0]["content"], found["results"][0]["source_ids"]) == ("Tuesday", [raw])
-        wrong = {"content": "x", "source_ids": [raw], "embedding": [1.0]}
-        assert "dimension" in (await refused(client, "compress_to_l2_insight", **wrong))["error"]
-        (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "hybrid_search"]
-        assert {"query_embedding", "top_k"} <= tool.input_schema["properties"].keys()
-        assert "10 for auto" in tool.input_schema["properties"]["top_k"]["description"]
-
-
 @pytest.mark.spec("S1.3", "C5")
 async def test_scores_have_the_digits_that_tell_them_apart(tmp_path: Path) -> None:
     await fill(tmp_path, [NewItem("heron " * number + "river " * (40 - number)) for number in range(1, 21)])
@@ -232,21 +217,6 @@ async def test_no_answer_is_larger_than_its_budget_over_a_store_of_large_items(t
             assert tokens(await sent(client, tool, **arguments)) <= most, (tool, arguments.keys())
         read: Any = await client.read_resource(f"memory://item/{ids[0]}")
         assert tokens(read.contents[0].text) <= READ_TOKENS
-
-
-@pytest.mark.spec("B12")
-async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
-    text = "".join(f'line {number}: "quoted" \\ und Straße\n' for number in range(6000))
-    (item,) = await fill(tmp_path, [NewItem(text)])
-    async with serving(tmp_path) as client:
-        parts: list[str] = []
-        offset: int | None = 0
-        while offset is not None:
-            (part,) = (await call(client, "get_memory", ids=[item], offset=offset))["items"]
-            parts.append(part["content"])
-            offset = part.get("next_offset")
-        assert len(parts) > 3
-        assert "".join(parts) == text.strip() or "".join(parts) == text
 
 
 @pytest.mark.spec("B12")

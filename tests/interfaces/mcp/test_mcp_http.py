@@ -180,15 +180,6 @@ def test_a_weak_token_is_refused_without_showing_it(tokens: tuple[str, ...]) -> 
     assert not any(token in str(raised.value) for token in tokens)
 
 
-def test_tokens_are_shown_nowhere() -> None:
-    from fourfold.config import load
-
-    loaded = load({}, {"FOURFOLD_HTTP_TOKENS": TOKENS}, None)
-    assert loaded.settings.http_tokens == tuple(TOKENS.split(","))
-    assert loaded.shown()["http_tokens"].value == "set"
-    assert A not in repr(loaded) + repr(loaded.settings) + repr(loaded.shown())
-
-
 @pytest.mark.spec("S1.8")
 async def test_health_reports_a_store_that_does_not_answer(tmp_path: Path) -> None:
     async with await AsyncMemory.open(tmp_path, embedder="none") as memory:

@@ -94,27 +94,6 @@ async def test_an_agent_reads_the_neighbours_of_a_chunk(tmp_path: Path) -> None:
         assert "neighbours" in (await refused(client, "get_memory", ids=asked, around=-1))["details"]
 
 
-@pytest.mark.spec("S4.1", "S5.1", "S1.7")
-async def test_the_other_tools(tmp_path: Path) -> None:
-    async with beside(tmp_path, "all") as client:
-        raw = (await call(client, "store_raw_dialogue", content="We meet on Monday", speaker="Maria"))["raw"]
-        insight = await call(
-            client, "compress_to_l2_insight", content="Meeting on Monday", source_ids=[raw["id"]], tags=["work"]
-        )
-        assert insight["item"]["source_ids"] == [raw["id"]]
-        assert (await refused(client, "compress_to_l2_insight", content="x", source_ids=[99]))["details"]
-        assert (await call(client, "graph_add_node", name="Maria", label="person", aliases=["Mia"]))["node"]["label"]
-        await call(client, "graph_add_edge", source="Maria", relation="leads", target="Eagle")
-        near = await call(client, "graph_query_neighbors", name="Maria")
-        assert [node["name"] for node in near["neighbors"]] == ["Eagle"]
-        assert (await call(client, "graph_find_path", start="Mia", goal="Eagle"))["found"]
-        page = await call(client, "retrieve_memory", query="work meeting", page=1, page_size=5)
-        assert (page["page"], [result["id"] for result in page["results"]]) == (1, [insight["item"]["id"]])
-        why = await call(client, "explain_result", id=insight["item"]["id"], query_text="meeting")
-        assert why["rank"] == 1
-        assert (await call(client, "memory_status"))["store"]["namespaces"]["default"]["items"] == 1
-
-
 WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"query_text": "  "}, "empty"),
     ({"query_text": "x", "top_k": 0}, "top_k is 0"),
@@ -146,16 +125,6 @@ async def test_an_error_says_what_was_wrong_and_what_to_do(tmp_path: Path) -> No
         assert "tags" in strange["details"]
         assert "hybrid_search" in (await refused(client, "search", query_text="vector"))["details"]
         assert (await call(client, "hybrid_search", query_text="vector"))["results"]
-
-
-@pytest.mark.spec("B15")
-async def test_namespaces_are_isolated(tmp_path: Path) -> None:
-    async with beside(tmp_path) as client:
-        await call(client, "store_memory", content="a heron here")
-        await call(client, "store_memory", content="a heron there", namespace="other")
-        for namespace, expected in ((None, "a heron here"), ("other", "a heron there")):
-            found = await call(client, "hybrid_search", query_text="heron", namespace=namespace)
-            assert [result["content"] for result in found["results"]] == [expected]
 
 
 async def test_resources_prompt_and_instructions(tmp_path: Path) -> None:

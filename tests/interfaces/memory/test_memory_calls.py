@@ -142,27 +142,6 @@ async def test_errors_of_a_call_reach_the_awaiting_coroutine(tmp_path: Path) -> 
 # ---------------------------------------------------------------- Memory
 
 
-def test_memory_from_a_plain_script(tmp_path: Path) -> None:
-    script = """
-import sys
-from fourfold import Memory, NewItem
-with Memory.open(sys.argv[1], embedder="none") as memory:
-    memory.add(NewItem("The heron stands in the river", tags=("bird",)))
-    print(memory.search("heron").results[0].item.text, memory.tags(), memory.namespace)
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
-    command = [sys.executable, "-c", script, str(tmp_path / "store")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.stderr, done.stdout) == ("", "The heron stands in the river [('bird', 1)] default\n")
-
-
-async def test_both_memories_share_a_store_inside_an_event_loop(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
-        assert memory.add("heron").text == "heron"
-        async with await AsyncMemory.open(tmp_path / "store", embedder="none") as other:
-            assert await other.count() == 1
-
-
 def test_closing_twice_is_harmless_and_a_failed_open_leaves_no_thread(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "store", embedder="none")
     memory.add(NewItem("heron"))

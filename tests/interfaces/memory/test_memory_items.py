@@ -34,22 +34,6 @@ from fourfold.model import Filters, ItemPatch, MetadataTest, NewItem
 # ---------------------------------------------------------------- sources
 
 
-@pytest.mark.spec("S1.7")
-def test_insights_point_back_to_the_dialogue_they_come_from(memory: Memory) -> None:
-    turns = [
-        memory.add_raw("I prefer tea", "Anna", "session 1", {"turn": 1}),
-        memory.add_raw("Noted: tea", "assistant", "session 1"),
-    ]
-    assert turns[0].speaker == "Anna"
-    assert dict(turns[0].metadata) == {"turn": 1}
-    insight = memory.add(NewItem("Anna prefers tea", source_ids=(turns[1].id, turns[0].id)), wait=True)
-    assert insight.source_ids == (turns[1].id, turns[0].id)
-    found = memory.search("what does Anna drink").results[0].item
-    assert found.source_ids == insight.source_ids
-    originals = memory.get_raw(found.source_ids)
-    assert [record.content for record in originals] == ["Noted: tea", "I prefer tea"]
-
-
 # ---------------------------------------------------------------- refused items and calls
 
 BAD_ITEMS: list[tuple[type[RequestError], NewItem]] = [
@@ -160,22 +144,6 @@ def test_the_largest_item_is_accepted(memory: Memory) -> None:
 
 
 # ---------------------------------------------------------------- identity
-
-
-@pytest.mark.spec("B10")
-def test_items_are_embedded_again_only_if_the_embedded_text_changed(opened: Opener) -> None:
-    embedder = WordEmbedder()
-    memory = opened(embedder=embedder, background=False)
-    item = memory.add(NewItem("heron", key="h"), wait=True)
-    assert embedder.texts == ["heron"]
-    memory.add(NewItem("heron", key="h", tags=("bird",), metadata={"n": 1}), wait=True)
-    memory.update(item.id, ItemPatch(add_tags=("grey",), metadata={"n": 2}))
-    memory.embed_pending()
-    assert embedder.texts == ["heron"]
-    memory.add(NewItem("otter", key="h"), wait=True)
-    memory.update(item.id, ItemPatch(title="Lutra"))
-    memory.embed_pending()
-    assert embedder.texts == ["heron", "otter", "Lutra\notter"]
 
 
 # ---------------------------------------------------------------- links

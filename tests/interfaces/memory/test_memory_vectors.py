@@ -18,7 +18,7 @@ from fourfold import ItemPatch, Memory, NewItem, wire
 from fourfold.cli.vectors import embed_all, work
 from fourfold.embed.builtin import built_in_model
 from fourfold.embed.session import LocalEmbedder
-from fourfold.errors import EmbedderUnavailable, SpaceMismatch, StoreNotFound
+from fourfold.errors import EmbedderUnavailable, SpaceMismatch
 
 
 def unavailable() -> Exception:
@@ -52,17 +52,6 @@ def test_the_response_says_how_many_items_wait_for_their_vectors(opened: Opener)
     assert response.results  # found by keyword
     assert reader.embed_pending() == 12
     assert reader.search("heron").degraded == ()
-
-
-@pytest.mark.spec("B3")
-def test_vectors_are_computed_in_the_background(memory: Memory) -> None:
-    memory.add_many(notes(5))
-
-    def nothing_pending() -> bool:
-        return not StoreCalls(memory.store).size("default").pending
-
-    eventually(nothing_pending)
-    assert memory.search("heron").degraded == ()
 
 
 @pytest.mark.spec("B3", "S2.6")
@@ -367,13 +356,6 @@ def test_the_worker_ends_if_the_embedder_stays_unavailable(opened: Opener) -> No
 
 
 @pytest.mark.spec("C4")
-def test_a_deleted_store_is_not_created_again(tmp_path: Any) -> None:
-    with pytest.raises(StoreNotFound, match="no store in"):
-        Memory.open(tmp_path / "gone", embedder="none", create=False)
-    assert not (tmp_path / "gone").exists()
-
-
-@pytest.mark.spec("C4")
 def test_an_updated_item_has_its_vector_when_the_caller_waits(opened: Opener) -> None:
     memory = opened(background=False)
     item = memory.add("the heron stands in the reeds", wait=True)
@@ -422,16 +404,6 @@ def test_the_model_reports_texts_that_it_truncates(office_notes: Memory) -> None
     surrogates = office_notes.search("bread \ud83d \x00 ?")
     assert texts(surrogates)[0] == OFFICE[3]
     wire.dumps(wire.response_json(surrogates))
-
-
-@pytest.mark.spec("B8")
-def test_the_namespace_records_its_model(office_notes: Memory, model: Shared) -> None:
-    space = StoreCalls(office_notes.store).space("default")
-    assert space is not None
-    assert (space.fingerprint, space.dimension) == (model.fingerprint, 384)
-    status = office_notes.status()
-    assert status["namespaces"]["default"]["pending_vectors"] == 0
-    assert status["embedder"] == model.fingerprint
 
 
 @pytest.mark.spec("B3")

@@ -4,12 +4,10 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.embed.base import check_vectors
-from fourfold.errors import FourfoldError, InvalidVector
+from fourfold.errors import FourfoldError
 from fourfold.model import NewItem
 from fourfold.validation import checked, checked_many
 
@@ -66,21 +64,3 @@ def _comparable(value):
 @given(st.lists(ITEMS, max_size=5))
 def test_checking_many_items_equals_checking_each(items):
     assert outcome(lambda: checked_many(items)) == outcome(lambda: [checked(item) for item in items])
-
-
-def test_many_valid_items_are_checked_like_each():
-    items = [NewItem(f"the text of item {number}", vector=unit(384)) for number in range(20)]
-    assert outcome(lambda: checked_many(items)) == outcome(lambda: [checked(item) for item in items])
-
-
-def test_a_stored_vector_is_not_shared_with_the_caller():
-    mine = [unit(), unit()]
-    stored = check_vectors(mine)
-    mine[0][:] = 0
-    assert np.linalg.norm(stored[0]) == pytest.approx(1.0)
-
-
-def test_zero_vectors_are_refused_among_valid_ones():
-    with pytest.raises(InvalidVector):
-        check_vectors([unit(), np.zeros(8, np.float32)])
-    assert check_vectors([]) == []

@@ -16,7 +16,7 @@ from engine_support import Opener, eventually, ids, notes, scored, texts
 from fourfold import scheduling
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.model import Filters, NewItem
 from fourfold.native.bindings import Nearest
 from fourfold.storage.values import Pace
 
@@ -164,57 +164,6 @@ def test_a_failed_publication_is_reported_and_writes_and_searches_continue(
     eventually(said)
     memory.close()
     assert opened().count() == 10
-
-
-@pytest.mark.spec("B6")
-def test_after_many_deletions_scores_equal_those_of_a_fresh_store(opened: Opener) -> None:
-    memory = opened()
-    memory.add_many(notes(200), wait=True)
-    memory.index()
-    gone = [item.id for item in memory.list(limit=1000) if item.id % 3 == 0]
-    memory.forget(gone)
-    before_publishing = answers(memory)
-    memory.index()
-    fresh = opened("fresh")
-    fresh.add_many([item for number, item in enumerate(notes(200), 1) if number % 3], wait=True)
-    assert answers(fresh) == answers(memory) == before_publishing
-    fresh.index()
-    assert answers(fresh) == answers(memory)
-
-
-@pytest.mark.spec("B6")
-@pytest.mark.parametrize("index", [False, True])
-def test_after_many_changes_the_new_texts_are_found_and_not_the_old(memory: Memory, index: bool) -> None:
-    stored = memory.add_many([NewItem(f"old heron {n}", key=str(n)) for n in range(100)], wait=True)
-    memory.index()
-    memory.add_many([NewItem(f"new otter {n}", key=str(n)) for n in range(90)], wait=True)
-    for item in stored[90:95]:
-        memory.update(item.id, ItemPatch(text=f"new otter {item.key}"))
-    memory.embed_pending()
-    if index:
-        memory.index()
-    found = memory.search("otter", only=["keyword"], top_k=100)
-    assert {result.key for result in found.results} == {str(n) for n in range(95)}
-    assert texts(memory.search("heron", only=["keyword"])) == [f"old heron {n}" for n in range(95, 100)]
-    nearest = memory.search("new otter 42", only=["semantic"], top_k=100)
-    assert texts(nearest)[0] == "new otter 42"
-    assert len(nearest.results) == 100
-    assert sorted(texts(nearest)[-5:]) == [f"old heron {n}" for n in range(95, 100)]
-    assert memory.check() == []
-
-
-@pytest.mark.spec("B6")
-def test_a_reader_follows_many_generations(opened: Opener) -> None:
-    memory, reader = opened(), opened()
-    for generation in range(6):
-        memory.add_many(notes(20, f"g{generation}"), wait=True)
-        memory.index()
-        memory.forget([generation * 20 + 1])
-        assert len(reader.search("the heron met", only=["semantic"], top_k=100).results) == min(
-            100, 19 * (generation + 1)
-        )
-    assert reader.check() == []
-    assert scored(reader.search("otter")) == scored(opened().search("otter"))
 
 
 # ---------------------------------------------------------------- many vectors

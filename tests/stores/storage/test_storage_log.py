@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,20 @@ def test_writes_succeed_when_the_log_cannot_be_reset(store: Database, monkeypatc
     fill(store, WRITES // 5)
     with store.read() as db:
         assert filled(db) == WRITES // 5
+
+
+@pytest.mark.spec("B7")
+def test_processes_that_create_a_store_at_the_same_time_all_open_it(tmp_path: Path) -> None:
+    """Without a retry, about one in twenty openings failed with "database is locked"."""
+    together = threading.Barrier(4)
+
+    def make(_: int) -> None:
+        for number in range(40):
+            together.wait(60)
+            Database(tmp_path / f"{number}.db").close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(make, range(4))) == [None] * 4
 
 
 # ---------------------------------------------------------------- long reads

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from concurrently import results
-from engine_support import NOTES, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
+from engine_support import NOTES, Opener, ids, notes, row_counts, scored, texts
 
 from fourfold.config import Settings
 from fourfold.errors import (
@@ -22,7 +22,7 @@ from fourfold.errors import (
     StoreUnavailable,
 )
 from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.model import ItemPatch, NewItem
 from fourfold.storage.sqlite import store as sqlite_store
 from fourfold.storage.values import Pace
 
@@ -98,25 +98,6 @@ def test_an_export_is_sorted_json_lines_in_utc(opened: Opener, tmp_path: Path) -
             assert datetime.fromisoformat(record["created_at"]).utcoffset() == UTC.utcoffset(None)
 
 
-@pytest.mark.spec("B9")
-def test_an_imported_store_keeps_identity_queue_links_and_ids(opened: Opener, tmp_path: Path) -> None:
-    """New items get ids after those of the exported store."""
-    memory = opened(embedder="none")
-    fill(memory)
-    memory.export(tmp_path / "a.jsonl")
-    again = opened("again")
-    again.import_file(tmp_path / "a.jsonl")
-    same = again.add(NewItem("Open from eight", key="lagoon"))
-    assert same.id == memory.get(["key:lagoon"])[0].id
-    assert again.add("Maria waters the plants on Monday").id == 5
-    fresh = again.add("At the Blue Lagoon again")
-    assert fresh.id > max(item.id for item in memory.list())
-    assert fresh.id in ids(again.search("Blue Lagoon", only=["graph"]))
-    again.embed_pending()
-    assert again.search("router").degraded == ()
-    assert again.check() == []
-
-
 @pytest.mark.spec("B9", "B11")
 def test_pending_links_are_found_after_an_import(opened: Opener, tmp_path: Path, tuning: dict[str, Any]) -> None:
     tuning["pace"] = Pace(quiet_seconds=3600)
@@ -131,17 +112,6 @@ def test_pending_links_are_found_after_an_import(opened: Opener, tmp_path: Path,
 
 
 WORDS = [first + second for first in ("Seven", "Nine", "Twelve", "Forty") for second in ("", *"abcdefghijk")]
-
-
-@pytest.mark.spec("B9")
-def test_an_export_is_loaded_into_an_empty_store_only(opened: Opener, tmp_path: Path) -> None:
-    memory = opened()
-    memory.add("heron", wait=True)
-    memory.export(tmp_path / "a.jsonl")
-    before = row_counts(tmp_path / "store")
-    with pytest.raises(RequestError, match="not empty"):
-        memory.import_file(tmp_path / "a.jsonl")
-    assert row_counts(tmp_path / "store") == before
 
 
 DAMAGES: dict[str, dict[str, Any] | str] = {
@@ -433,28 +403,3 @@ def test_a_backup_is_consistent_while_others_write(opened: Opener, tmp_path: Pat
     again = opened("again")
     assert again.count() in (20, 40)
     assert again.check() == []
-
-
-@pytest.mark.spec("B9")
-def test_check_finds_nothing_wrong_and_repair_changes_no_answer(opened: Opener) -> None:
-    memory = opened()
-    fill(memory)
-    expected = answers(memory)
-    assert memory.check() == []
-    assert memory.repair()
-    assert memory.check() == []
-    assert answers(memory) == expected
-    assert memory.count(Filters(kind="page")) == 1
-
-
-@pytest.mark.spec("B9", "B8")
-def test_an_export_keeps_the_vector_space(opened: Opener, tmp_path: Path) -> None:
-    memory = opened()
-    memory.add_many(NOTES, wait=True)
-    memory.export(tmp_path / "a.jsonl")
-    embedder = WordEmbedder()
-    again = opened("again", embedder=embedder)
-    again.import_file(tmp_path / "a.jsonl")
-    again.embed_pending()
-    assert embedder.texts == []  # nothing to embed again
-    assert scored(again.search("router")) == scored(memory.search("router"))

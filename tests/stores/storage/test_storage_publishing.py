@@ -22,7 +22,6 @@ from fourfold.index import segment_files
 from fourfold.index.locks import ReadLock
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Tuning, deadline_in
 from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.values import Pace
@@ -235,18 +234,6 @@ def test_what_is_left_while_writes_continue_is_published_when_they_pause(monkeyp
     eventually(lambda: published[-1] == ("other", False))
     maintenance.close()
     store.close()
-
-
-def test_names_are_linked_in_batches_while_others_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linking, "_PAGE_ITEMS", 10)
-    memory, other = opened(background=False), opened(background=False)
-    memory.add_many([NewItem(f"We saw Castle Rock {n} from afar") for n in range(50)])
-    memory.add_many([NewItem(f"place {n}", title=f"Castle Rock {n}") for n in range(50)])
-    other.add("written before the names are looked for")
-    StoreCalls(memory.store).publish("default")
-    for n in (0, 25, 49):
-        response = memory.search(f"Castle Rock {n}", only=["graph"])
-        assert f"We saw Castle Rock {n} from afar" in texts(response)
 
 
 @pytest.mark.spec("B9")

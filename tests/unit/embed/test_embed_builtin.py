@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -68,13 +65,6 @@ def test_questions_and_stored_texts_have_their_prefixes(built_in: EmbeddingModel
     np.testing.assert_array_equal(built_in.embed(["a key"]), plain.embed(["passage: a key"]))
     np.testing.assert_array_equal(embed_queries(built_in, ["a key"]), plain.embed(["query: a key"]))
     assert [len(tokens.tokenizer.encode([prefix])[0]) for prefix in (QUERY_PREFIX, PASSAGE_PREFIX)] == [4, 4]
-
-
-def test_rows_are_unit_vectors_of_float32(built_in: EmbeddingModel) -> None:
-    rows = built_in.embed(MIXED)
-    assert rows.shape == (len(MIXED), 384)
-    assert rows.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
 
 
 def test_the_vector_of_a_text_does_not_depend_on_its_batch(built_in: EmbeddingModel) -> None:
@@ -385,18 +375,3 @@ def test_searches_report_a_missing_provider(tmp_path: Path) -> None:
         response = memory.search("router")
     assert len(response.results) == 1
     assert "quantum" in str(response.degraded)
-
-
-@pytest.mark.parametrize("origin", ["flag", "environment", "file"])
-def test_the_command_line_takes_the_provider_from_flag_environment_and_file(tmp_path: Path, origin: str) -> None:
-    given = {"FOURFOLD_ONNX_PROVIDER": "quantum"} if origin == "environment" else {}
-    flags = ["--onnx-provider", "quantum"] if origin == "flag" else []
-    if origin == "file":
-        (tmp_path / "own.yaml").write_text("onnx_provider: quantum\n", encoding="utf-8")
-        flags = ["--config", str(tmp_path / "own.yaml")]
-    environment = {**os.environ, "FOURFOLD_STORE": str(tmp_path / "store"), "FOURFOLD_EMBEDDER": "builtin", **given}
-    with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
-        memory.add("the router is in the cellar")
-    command = [sys.executable, "-m", "fourfold", *flags, "search", "router", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "quantum" in str(json.loads(done.stdout)["degraded"])

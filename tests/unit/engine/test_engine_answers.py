@@ -55,17 +55,6 @@ def test_per_source_changes_the_number_of_results_per_file(files: Memory) -> Non
     assert len(files.search("heron", top_k=3, per_source=1).results) == 3
 
 
-@pytest.mark.spec("B12")
-def test_an_answer_has_snippets_and_the_full_text_comes_by_id(memory: Memory) -> None:
-    long = " ".join(f"sentence {n} about nothing in particular." for n in range(300)) + " The heron stands here. "
-    long += " ".join(f"More of sentence {n}." for n in range(300))
-    item = memory.add(long.strip(), wait=True)
-    result = memory.search("heron").results[0]
-    assert "**heron**" in result.snippet
-    assert len(result.snippet) < 500
-    assert memory.get([item.id])[0].text == long.strip()
-
-
 # ---------------------------------------------------------------- confidence
 
 
@@ -103,16 +92,6 @@ def project(opened: Opener) -> Memory:
     second = opened(namespace="personal")
     second.add_many([NewItem("I saw a heron at the lake", tags=("heron",)), NewItem("Buy milk")], wait=True)
     return first
-
-
-@pytest.mark.spec("B15")
-@pytest.mark.parametrize("preset", ["auto", "insights", "wiki", "memories"])
-def test_nothing_of_another_namespace_is_found_unless_it_is_named(project: Memory, preset: str) -> None:
-    alone = project.search("heron at the lake", preset=preset, top_k=100)
-    assert {result.item.namespace for result in alone.results} == {"project"}
-    assert "I saw a heron at the lake" not in texts(alone)
-    assert project.count() == 21
-    assert project.count(Filters(tags=("heron",))) == 0
 
 
 @pytest.mark.spec("B15", "B2")

@@ -6,30 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from engine_support import Opener, ids, notes, texts
+from engine_support import Opener, ids, notes
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
-
-
-@pytest.mark.spec("S5.1", "B13")
-def test_memories_are_stored_retrieved_and_deleted(memory: Memory) -> None:
-    meeting = NewItem("The meeting is on Tuesday", tags=("meeting",), kind="decision", metadata={"by": "Anna", "n": 3})
-    stored = memory.add(meeting, wait=True)
-    (item,) = [result.item for result in memory.search("meeting tuesday", preset="memories").results]
-    assert (item.tags, item.kind, dict(item.metadata)) == (("meeting",), "decision", {"by": "Anna", "n": 3})
-    assert memory.forget([stored.id]) == 1
-    assert ids(memory.search("meeting tuesday", preset="memories", top_k=100)) == []
-
-
-@pytest.mark.spec("S5.3")
-def test_alpha_1_is_vectors_only_and_0_is_tags_only(memory: Memory) -> None:
-    memory.add_many([NewItem("near the river heron", tags=("bird",)), NewItem("bird"), *notes(5)], wait=True)
-    assert texts(memory.search("bird", preset="memories", alpha=1.0))[0] == "bird"
-    assert texts(memory.search("bird", preset="memories", alpha=0.0)) == ["near the river heron"]
-    both = memory.search("bird", preset="memories", alpha=0.25)
-    assert both.applied_weights == {"semantic": 0.25, "keyword": 0.0, "graph": 0.0, "tags": 0.75}
 
 
 @pytest.mark.spec("S5.4")

@@ -97,14 +97,6 @@ def test_retrievers_run_concurrently() -> None:
     assert found.degraded == ()
 
 
-@pytest.mark.spec("S2.4", "B3")
-@pytest.mark.parametrize("fusion", ["rrf", "weighted", "auto"])
-def test_the_response_has_the_time_of_each_retriever_and_of_fusion(fusion: str) -> None:
-    search = HybridSearch([fixed("semantic", 1), failing("keyword", OSError("gone")), fixed("tags")])
-    found = search.run(QUERY, plan("semantic", "keyword", "tags", fusion=fusion))
-    assert found.timings_ms.keys() == {"semantic", "keyword", "tags", "fusion"}
-
-
 @pytest.mark.spec("S2.4")
 def test_timings_measure_retrievers_also_failing_ones_and_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)

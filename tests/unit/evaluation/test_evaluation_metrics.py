@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -335,9 +334,3 @@ def test_a_wrong_file_of_presets_is_named(tmp_path: Path, content: str, error: t
     file.write_text(content, encoding="utf-8")
     with pytest.raises(error, match=r"presets\.json"):
         read_presets(file)
-
-
-def test_the_written_file_is_plain_json(tmp_path: Path) -> None:
-    file = tmp_path / "presets.json"
-    write_presets(file, {"office": TunedPreset(Tuning(0.5, name="office"))})
-    assert json.loads(file.read_text("utf-8"))["presets"]["office"]["balance"] == 0.5

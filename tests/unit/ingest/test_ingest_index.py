@@ -271,13 +271,6 @@ def test_items_have_the_times_of_their_files(memory: Memory, tree: Path) -> None
     assert items(memory)["a.txt", 0].created_at.year == 2001
 
 
-def test_a_file_of_a_gigabyte_is_not_opened(memory: Memory, tree: Path) -> None:
-    write(tree, {"a.txt": "bees", "huge.txt": ""})
-    os.truncate(tree / "huge.txt", 1 << 30)
-    report = memory.index_folders([tree])
-    assert (report.opened, report.skipped[walking.LARGE].examples) == (1, [(tree / "huge.txt").as_posix()])
-
-
 def test_a_file_that_grows_while_it_is_read_is_skipped(
     memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,10 +345,6 @@ def test_index_reports_changes_and_skipped_files(fourfold: Any, tree: Path) -> N
     assert {name: count for name, count in again.items() if isinstance(count, int) and count} == {"removed": 1}
     assert again["skipped"]["binary, by its name"]["count"] == 2
     assert (again["status"], len(again)) == ("success", 11)
-
-
-def test_a_missing_folder_is_a_request_error(fourfold: Any, tree: Path) -> None:
-    assert json.loads(fourfold("index", tree / "nowhere", "--json", code=1))["status"] == "error"
 
 
 @pytest.mark.spec("B12")

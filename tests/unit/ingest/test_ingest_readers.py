@@ -568,24 +568,6 @@ def test_other_json_lines_are_read_as_text() -> None:
     assert (item.kind, item.text) == ("text", '{"a": 1}\n{"a": 2}')
 
 
-def test_every_format_of_the_base_install_is_indexed(memory: Memory, tree: Path) -> None:
-    report = index(
-        memory,
-        tree,
-        {
-            "a.rst": "Bees\n====\n\ntext\n",
-            "b.ipynb": json.dumps({"cells": [{"cell_type": "markdown", "source": "Bees"}]}),
-            "c.docx": made_docx(paragraph("Bees")),
-            "d.epub": made_epub("<p>Bees</p>"),
-            "e.csv": "name,city\nBees,Rome\n",
-            "f.jsonl": '{"role": "user", "content": "Bees"}\n',
-        },
-    )
-    assert (report.new, report.skipped) == (6, {})
-    kinds = {item.kind for item in items(memory).values()}
-    assert kinds == {"rst", "notebook", "docx", "epub", "table", "chat"}
-
-
 @given(st.binary(max_size=300), st.sampled_from([format_.suffixes.split()[0] for format_ in FORMATS]))
 def test_any_bytes_give_chunks_or_an_exception(data: bytes, suffix: str) -> None:
     """Only exceptions, which the child process reports as a reason; nothing exits or hangs."""

@@ -83,18 +83,6 @@ def test_a_plain_word_is_not_a_file_name(filled: Memory) -> None:
     assert "docs/setup.md" not in found(filtered)
 
 
-@pytest.mark.parametrize(("glob", "matching"), [
-    ("docs/*.md", {"docs/routing.md", "docs/setup.md"}), ("setup.md", {"docs/setup.md", "notes/setup.md"}),
-    ("**/*.py", {"src/packet.py"}), ("*.txt", {"honey bees.txt"}), ("/docs/*", set()),
-    ("tree/*", {"honey bees.txt", "Makefile"}),
-])  # fmt: skip
-def test_path_filters_need_no_root(memory: Memory, tree: Path, glob: str, matching: set[str]) -> None:
-    index(memory, tree, FILES)
-    listed = memory.list(Filters(path=glob))
-    assert {(item.path or "").partition("/tree/")[2] for item in listed} == matching
-    assert items(memory)
-
-
 def test_file_names_are_recognised_in_queries() -> None:
     assert file_names("see docs/a.md, and 'b c.txt'.")["a.md"] == "docs/a.md"
     assert file_names("see docs/a.md, and 'b c.txt'.")["b c.txt"] == "b c.txt"
@@ -164,9 +152,3 @@ def test_links_are_removed_and_restored_with_their_file(memory: Memory, tree: Pa
     memory.index_folders([tree])
     assert linked(memory, "Hut") == {"Hut.md"}
     assert items(memory)["Hut.md", 0].title == "Where the tools are"
-
-
-@pytest.mark.spec("B11")
-def test_tags_of_the_front_matter_are_stored(memory: Memory, tree: Path) -> None:
-    index(memory, tree, VAULT)
-    assert memory.tags() == [("outside", 1)]

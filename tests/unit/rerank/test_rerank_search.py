@@ -91,13 +91,6 @@ def test_a_failing_model_is_named_and_the_ranking_stays(reranker: Server) -> Non
     assert "sent 3 scores for 4 texts" in why.reasons[-1]
 
 
-def test_a_model_that_is_late_is_named_and_the_ranking_stays(reranker: Server) -> None:
-    with office(rerank_base_url=reranker.url("hang"), rerank_seconds=0.05) as memory:
-        plain, found = memory.search(QUERY), memory.search(QUERY, rerank="endpoint")
-    assert [each.id for each in found.results] == [each.id for each in plain.results]
-    assert [part.retriever for part in found.degraded] == ["rerank"]
-
-
 def test_a_folder_without_a_model_is_named_however_little_time_there_is(tmp_path: Path) -> None:
     with office(rerank_seconds=0.001) as memory:
         found = memory.search(QUERY, rerank=f"onnx:{tmp_path / 'nowhere'}")
