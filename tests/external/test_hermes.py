@@ -1,7 +1,5 @@
 """The memory provider in Hermes' own package: found, initialised, asked and told by its manager."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The plugin in OpenClaw itself: one turn of its embedded agent, with a model that this test answers for."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Retrievers, filter fields and search options are described once; every interface derives from the descriptions."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -1,7 +1,5 @@
 """A new field of items is one line of `fields.py` and one migration: everything else derives from it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A new operation is a method of Memory and one line of `operations.py`: every interface derives from them."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

@@ -4,8 +4,6 @@ Those for a field, an operation and a retriever have tests of their own: test_ne
 test_descriptions.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

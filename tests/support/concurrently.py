@@ -1,7 +1,5 @@
 """Calls that run in threads at the same time."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Random operations and queries of a store, as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The stores under test, behind one protocol, each in one of the states in which a store can be read."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

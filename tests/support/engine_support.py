@@ -1,7 +1,5 @@
 """Helpers of the engine tests: an embedder without a model, and shorthand."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,7 +1,5 @@
 """Helpers of tests of folders."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from pathlib import Path

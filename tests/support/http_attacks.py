@@ -3,8 +3,6 @@
 `python tests/support/http_attacks.py` measures how fast /health answers under each of them.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

@@ -1,7 +1,5 @@
 """`fourfold serve` as a child process, and a client of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

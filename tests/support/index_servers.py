@@ -3,8 +3,6 @@
 Each is started by the first test that asks for it, in whatever process, and stopped when the whole run is over.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The server over HTTP as a child process, and clients for it: the SDK's, or raw bytes."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """Memory over a real store; the model is replaced by one that costs nothing, but for the few tests that ask for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

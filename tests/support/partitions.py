@@ -1,7 +1,5 @@
 """A network of kernel namespaces, in which every node of a cluster can be cut off. Needs root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """Real PostgreSQL servers for the tests. The shared one is started from its wheel by the first test that asks for it,
 in any process, and stopped when the whole run is over."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

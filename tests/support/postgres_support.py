@@ -1,7 +1,5 @@
 """Helpers of the tests of the PostgreSQL store."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 """What is expensive to make, made once in a whole run: by the first test that asks for it, in whatever process. Nobody
 changes what is made: who wants to change a store takes a copy."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 Run with --build to build the server where Go is installed; it is cached in the user's cache folder.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

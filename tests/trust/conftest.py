@@ -1,7 +1,5 @@
 """Kills, faults, damage and many clients, over real stores in real processes."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Child processes import nothing from the working folder or `PYTHONPATH`, however Fourfold was started."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Many clients of one store: concurrent writers, servers beside the command line, limits and facts under contention."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Damaged index files cause no crash and no wrong answer, and are rebuilt."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

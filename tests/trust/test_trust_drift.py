@@ -1,7 +1,5 @@
 """Rows and indexes made inconsistent behind the engine's back: `check` finds it and `repair` fixes it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """A disk that fails or is full at any call: typed errors, nothing lost, no partial writes, then work continues."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

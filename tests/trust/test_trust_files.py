@@ -1,7 +1,5 @@
 """What is in the files of a store: nothing forgotten or expired after a purge, owner only, whole backups."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

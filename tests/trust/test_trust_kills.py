@@ -1,7 +1,5 @@
 """kill -9 at any moment: no confirmed write is lost, no write is partial, and all retrievers agree."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

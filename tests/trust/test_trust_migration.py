@@ -1,7 +1,5 @@
 """Stores of every older schema open and get a backup; stores that are replaced while they are open."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

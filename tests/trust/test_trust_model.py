@@ -1,7 +1,5 @@
 """Random operations by two processes on one store: it always answers like the oracle."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Power loss at any moment: no confirmed write is lost, no write is partial, and the store is consistent."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

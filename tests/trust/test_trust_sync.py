@@ -1,7 +1,5 @@
 """Stores that are synchronised while processes die: nothing lost, nothing back that was deleted, all equal."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

@@ -1,7 +1,5 @@
 """Child processes that are cheap to start and may be killed: forks of one process that has imported everything."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

@@ -1,7 +1,5 @@
 """Client processes of one store, and the work that tests give them."""
 
-from __future__ import annotations
-
 import os
 import time
 import traceback

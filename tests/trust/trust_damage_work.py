@@ -1,7 +1,5 @@
 """A store with published indexes, ways to damage them, and the work of a child on a damaged store."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

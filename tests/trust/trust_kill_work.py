@@ -4,8 +4,6 @@ A store is compared as a map of *places* (`item KEY`, `edge SOURCE|RELATION|TARG
 says in its journal what an operation will set before it begins, and that it is confirmed after it returned.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import mmap

@@ -1,7 +1,5 @@
 """The three sides of the model test: a store in a folder, opened by this and another process, and the exact oracle."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import os

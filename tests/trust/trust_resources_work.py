@@ -1,7 +1,5 @@
 """The work of children in the tests of resources: thousands of calls, cancelled calls, closing during calls."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

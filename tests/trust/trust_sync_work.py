@@ -3,8 +3,6 @@
 Every text has a word that no other one has, and the name of its line: the item whose text it is, also after changes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -6,8 +6,6 @@ failed one; and it has no `mmap`. `Recorder` makes nothing fail and is an ordina
 shared memory.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """No part of a server's address that may be a password is ever printed, logged or raised."""
 
-from __future__ import annotations
-
 import json
 import logging
 import traceback

@@ -1,7 +1,5 @@
 """Configuration: flag, environment, file, preset, default; wrong values are refused where they stand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

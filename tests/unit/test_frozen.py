@@ -1,7 +1,5 @@
 """Frozen values that are made quickly behave like those that dataclasses make."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle
@@ -10,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fourfold.frozen import quickly_made, thawed, value
+from fourfold.frozen import quickly_made, thawed
 
 
 @quickly_made
@@ -61,33 +59,6 @@ def test_wrong_arguments_are_refused_as_by_a_dataclass(arguments: dict[str, Any]
     with pytest.raises(TypeError) as quick:
         Quick(**arguments)
     assert str(quick.value).removeprefix("Quick.") == str(usual.value).removeprefix("Usual.")
-
-
-def test_subclasses_keep_their_class_and_fields() -> None:
-    class Plain(Quick):
-        """Has a dictionary, as it has no slots."""
-
-    @dataclass(frozen=True)
-    class Longer(Quick):
-        more: int = 3
-
-    assert type(Plain("a")) is Plain
-    assert Plain("a", ["b"]).names == ["b"]
-    assert Longer("a", more=4) == Longer("a", [], False, 4)
-
-
-@value
-class Made:
-    kind: str
-    names: list[str] = field(default_factory=list[str])
-
-
-def test_a_value_is_a_dataclass_that_only_type_checkers_freeze() -> None:
-    made = Made("a")
-    assert (made, repr(made)) == (Made("a", []), "Made(kind='a', names=[])")
-    assert replace(made, kind="b") == Made("b")
-    made.kind = "c"  # pyright: ignore[reportAttributeAccessIssue]
-    assert made == Made("c")
 
 
 def test_an_object_of_the_thawed_class_becomes_a_frozen_one() -> None:

@@ -1,7 +1,5 @@
 """The layers of pyproject.toml hold: no package imports a higher one, and no store imports another."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

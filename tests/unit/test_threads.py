@@ -1,7 +1,5 @@
 """Ctrl-C at every step of what calls share between threads leaves nothing locked, counted or held."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager

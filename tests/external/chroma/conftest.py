@@ -1,7 +1,5 @@
 """A real collection: embedded, or on a server from the same wheel."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Hybrid search over an existing Chroma collection, embedded and on a real server."""
 
-from __future__ import annotations
-
 import gc
 import json
 import signal

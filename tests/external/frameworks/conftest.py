@@ -1,7 +1,5 @@
 """Fixtures of the suites, which test_frameworks.py runs in .venv-frameworks."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

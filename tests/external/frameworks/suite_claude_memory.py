@@ -1,7 +1,5 @@
 """The memory tool against the one of the Anthropic SDK for local files: same commands, same results and errors."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The examples of docs/frameworks.md run and print their documented output."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Haystack's tests for document stores, unmodified; and what they do not cover."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The standard tests of LangChain for vector stores and retrievers, unmodified; and what they do not cover."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

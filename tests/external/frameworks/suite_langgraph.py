@@ -1,7 +1,5 @@
 """The store against LangGraph's own store in memory: the same calls, the same results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

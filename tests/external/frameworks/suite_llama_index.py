@@ -1,7 +1,5 @@
 """The vector store and the retriever of LlamaIndex, with real indexes of LlamaIndex on top."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The adapters over a store on a server, which offers all that they need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

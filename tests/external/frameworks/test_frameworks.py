@@ -1,7 +1,5 @@
 """Runs the suites of the frameworks in .venv-frameworks: all pass, and nothing is skipped."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """A history of 200 sessions of Claude Code: those of session-history.txt, and others about the same things."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

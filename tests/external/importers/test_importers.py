@@ -1,7 +1,5 @@
 """What a tool wrote is stored completely; a damaged file is an error with its line, and nothing is stored."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Questions about an imported history are answered by the session that decided."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ codex-rs/protocol. Copilot: `ISerializableChatData` and the log of objectMutatio
 as chatgpt-export-parser documents it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

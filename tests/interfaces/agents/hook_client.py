@@ -4,8 +4,6 @@ The shapes follow the published ones: the types of the package @anthropic-ai/cla
 in codex-rs/hooks/schema/generated of openai/codex. Codex rejects unknown fields, so its rules are the stricter ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What agents read agrees with the package: entries of clients, plugin, registry entry, bundle, real programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

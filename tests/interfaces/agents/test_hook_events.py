@@ -1,7 +1,5 @@
 """Hooks answer every event with valid JSON and exit code 0, and keep what the user asks to remember."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The command line as a function that returns output and exit code."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

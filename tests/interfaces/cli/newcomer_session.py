@@ -3,8 +3,6 @@
 `python tests/interfaces/cli/newcomer_session.py` writes the fixtures in `screens/` again. Read the difference.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The contract of the command line: exit codes, pure --json, and commands that load nothing heavy."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,7 @@
-"""`fourfold eval` and the tables of `fourfold tune`: their contract on the command line, over a small collection."""
-
-from __future__ import annotations
+"""eval and tune."""
 
 import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +17,13 @@ FIELDS = [
     *("all_relevant@5", "all_relevant@10", "latency_ms"),
 ]
 
-pytestmark = pytest.mark.spec("S5.7")
-
 
 @pytest.fixture
 def garden(home: Path) -> list[str]:
     return [GARDEN, "--cache", str(home / "cache")]
 
 
+@pytest.mark.spec("S5.7")
 def test_eval_reports_every_metric_of_the_specification(cli: Cli, home: Path, garden: list[str]) -> None:
     done = cli("eval", *garden, "--json")
     assert done.code == 0
@@ -39,6 +37,7 @@ def test_eval_reports_every_metric_of_the_specification(cli: Cli, home: Path, ga
     assert not (home / "store").exists(), "eval must not use the user's store"
 
 
+@pytest.mark.spec("S5.7")
 def test_eval_weighs_results_by_their_source(cli: Cli, garden: list[str]) -> None:
     done = cli("eval", *garden, "--source-weights", "user=0.5", "--json")
     assert (done.code, done.json["plan"]["source_weights"]) == (0, {"user": 0.5})
@@ -46,6 +45,7 @@ def test_eval_weighs_results_by_their_source(cli: Cli, garden: list[str]) -> Non
     assert (refused.code, "nobody" in refused.err) == (1, True)
 
 
+@pytest.mark.spec("S5.7")
 def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("eval", *garden)
@@ -59,6 +59,7 @@ def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: 
     assert "degraded" not in done.err
 
 
+@pytest.mark.spec("S5.7")
 def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garden: list[str]) -> None:
     saved = home / "run.jsonl"
     assert cli("eval", *garden, "--save", str(saved)).code == 0
@@ -76,6 +77,7 @@ def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garde
     assert "ndcg@10" in worse.out
 
 
+@pytest.mark.spec("S5.7")
 @pytest.mark.parametrize(
     ("text", "said"),
     [("", "does not contain a run"), ('{"type": "other"}\n', "is not a saved run"), ("{", "run.jsonl:1: not JSON")],
@@ -89,6 +91,7 @@ def test_a_file_that_is_not_a_run_is_refused_before_measuring(
     assert not (home / "cache").exists()
 
 
+@pytest.mark.spec("S5.7")
 def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
     done = cli("eval", *garden, "--table", "--json")
     assert done.code == 0
@@ -112,6 +115,7 @@ def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
     assert (refused.code, "--only" in refused.err) == (1, True)
 
 
+@pytest.mark.spec("S5.7")
 def test_tune_chooses_on_one_half_and_plots(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +137,7 @@ def test_tune_chooses_on_one_half_and_plots(
         assert one["held_out_beside_auto"]["difference"] == pytest.approx(gain, abs=2e-4)
 
 
+@pytest.mark.spec("S5.7")
 @pytest.mark.parametrize(
     ("options", "name", "points"),
     [
@@ -156,6 +161,7 @@ def test_tune_over_the_weights_of_a_preset_by_a_fusion(
     assert gain == pytest.approx(chosen["held_out"]["ndcg@10"] - done.json[preset]["held_out"]["ndcg@10"], abs=2e-4)
 
 
+@pytest.mark.spec("S5.7")
 def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> None:
     for text, key in (("A heron stands in the river", "heron"), ("An otter swims", "otter")):
         assert cli("add", text, "--key", key).code == 0
@@ -175,6 +181,7 @@ def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> Non
     assert table.json["variants"]["keyword"]["hit@10"] == 1.0
 
 
+@pytest.mark.spec("S5.7")
 def test_options_that_eval_refuses_with_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
     questions = home / "questions.tsv"
     questions.write_text("heron\tkey:heron\n", "utf-8")
@@ -185,6 +192,7 @@ def test_options_that_eval_refuses_with_the_users_store(cli: Cli, home: Path, ga
     assert not (home / "store").exists()
 
 
+@pytest.mark.spec("S5.7")
 def test_options_that_tune_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
     assert "no embedder" in cli("tune", *garden).err
     assert "unsupported image format '.txt'" in cli("tune", *garden, "--plot", str(home / "grids.txt")).err
@@ -192,6 +200,7 @@ def test_options_that_tune_refuses(cli: Cli, home: Path, garden: list[str]) -> N
     assert not (home / "cache").exists()
 
 
+@pytest.mark.spec("S5.7")
 def test_a_malformed_collection_and_an_invalid_plan_exit_with_1(cli: Cli, home: Path, garden: list[str]) -> None:
     done = cli("eval", str(home / "none"), "--json")
     assert (done.code, done.json["status"]) == (1, "error")
@@ -199,6 +208,7 @@ def test_a_malformed_collection_and_an_invalid_plan_exit_with_1(cli: Cli, home: 
     assert cli("eval", *garden, "--preset", "nonsense").code == 1
 
 
+@pytest.mark.spec("S5.7")
 def test_a_plot_without_the_extra_names_the_package_to_install(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,3 +216,87 @@ def test_a_plot_without_the_extra_names_the_package_to_install(
     done = cli("tune", *garden, "--plot", str(home / "grids.png"))
     assert done.code == 3
     assert "fourfold[eval]" in done.err
+
+
+# ---------------------------------------------------------------- `fourfold tune` and `fourfold presets`
+
+
+SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vo", "sa", "ne")
+PRESETS = Path("home", "config", "fourfold", "presets.json")
+
+
+def collection(folder: Path, questions: int) -> str:
+    """A collection of invented words, of which the answer has two and a decoy one, so that only words can decide."""
+    draw = random.Random(3)
+
+    def word() -> str:
+        return "".join(draw.choice(SYLLABLES) for _ in range(3))
+
+    rows: list[dict[str, Any]] = []
+    asked: list[dict[str, Any]] = []
+    judged = ["query-id\tcorpus-id\tscore"]
+    for number in range(questions):
+        first, second = word(), word()
+        rows += [
+            {"_id": f"a{number}", "text": f"{first} {word()} {word()} {word()} {second} {word()} {word()}"},
+            {"_id": f"d{number}", "text": f"{first} {first}"},
+        ]
+        asked.append({"_id": f"q{number}", "text": f"{first} {second}"})
+        judged.append(f"q{number}\ta{number}\t1")
+    folder.mkdir()
+    for name, lines in (("corpus", rows), ("queries", asked)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    (folder / "qrels.tsv").write_text("\n".join(judged) + "\n", encoding="utf-8")
+    return str(folder)
+
+
+def test_a_useful_setting_is_saved_used_listed_and_removed(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
+    folder, cache = collection(home / "judged", 100), str(home / "cache")
+    found = cli("tune", folder, "--cache", cache, "--save", "office", "--json")
+    assert found.code == 0, found.err
+    fitted = found.json["fitted"]
+    assert fitted["helps"]
+    assert fitted["preset"] == "office"
+    assert fitted["constants"]["balance"] < 0
+    before, after = (
+        cli("eval", folder, "--cache", cache, "--preset", name, "--json").json for name in ("auto", "office")
+    )
+    assert after["ndcg@10"] > before["ndcg@10"]
+    listed = cli("presets", "--json").json["presets"]["office"]
+    assert listed["explained"] == fitted["explained"]
+    assert listed["gain"] == pytest.approx(fitted["held_out"]["difference"])
+    assert "office" in cli("presets").out
+    assert cli("presets", "--remove", "office").code == 0
+    assert json.loads((home / PRESETS).read_text("utf-8"))["presets"] == {}
+    refused = cli("eval", folder, "--cache", cache, "--preset", "office")
+    assert refused.code == 1
+    assert "unknown preset 'office'" in refused.err
+    assert cli("presets", "--remove", "office").code == 1
+
+
+def test_a_setting_that_does_not_help_is_refused(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
+    folder = home / "judged"
+    collection(folder, 24)
+    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+    alone = [json.dumps(row) for row in rows if row["_id"].startswith("a")]
+    (folder / "corpus.jsonl").write_text("\n".join(alone) + "\n", encoding="utf-8")
+    done = cli("tune", str(folder), "--cache", str(home / "cache"), "--save", "office")
+    assert done.code == 1
+    assert "nothing was kept" in done.err
+    assert "| alpha | nDCG@10 train |" in done.out
+    assert cli("tune", str(folder), "--cache", str(home / "cache")).code == 0, "without --save it only reports"
+    assert not (home / PRESETS).exists()
+    assert "no tuned presets" in cli("presets").out
+
+
+def test_a_name_of_a_built_in_preset_is_refused_before_anything_is_measured(cli: Cli, home: Path) -> None:
+    done = cli("tune", str(home / "missing"), "--save", "wiki")
+    assert done.code == 1
+    assert "a tuned preset cannot be called 'wiki'" in done.err
+    done = cli("tune", str(home / "missing"), "--save", "office", "--preset", "wiki")
+    assert (done.code, "--save keeps constants of auto" in done.err) == (1, True)

@@ -1,7 +1,5 @@
 """Help that leads on: grouped commands, examples that work, words where there is nothing to show."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -132,9 +130,10 @@ def read_only(arguments: list[str]) -> None:
     "arguments",
     [
         "list", "list --tag nope", "search key", "retrieve key", "tags", "namespaces", "status", "dedup", "check",
-        "repair", "scan-secrets", "config", "backup b.db", "presets", "graph nodes", "graph nodes --like nope",
-        "graph neighbors Lone", "graph path Lone Lane", "raw list", "forget --tag nope --yes", "index notes",
-        "import rows.jsonl", "export all.jsonl", "copy elsewhere", "hook prompt", "mcp install",
+        "tags --json", "repair", "scan-secrets", "config", "backup b.db", "presets", "graph nodes",
+        "graph nodes --like nope", "graph neighbors Lone", "graph path Lone Lane", "raw list",
+        "forget --tag nope --yes", "index notes", "import rows.jsonl", "export all.jsonl", "copy elsewhere",
+        "hook prompt", "mcp install",
     ],
 )  # fmt: skip
 def test_no_command_is_silent(

@@ -1,7 +1,5 @@
 """Safety: reading creates nothing, nothing is replaced or removed without a request, options are recognized."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,15 +1,19 @@
 """The commands on a real store."""
 
-from __future__ import annotations
-
 import io
 import json
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
+
+from fourfold.cli.demo import QUESTIONS
 
 Cli = Callable[..., Any]
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \u202egnp [bold]x[/bold]"
@@ -425,3 +429,67 @@ def test_vectors_may_come_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pyt
     for file in ("wrong", "broken", "missing"):
         assert cli("add", "three", "--vector", str(tmp_path / file)).code == 1
     assert cli("list", "--json").json["count"] == 2
+
+
+# ---------------------------------------------------------------- nodes that share a name on the command line
+
+
+@pytest.mark.spec("S4.1")
+def test_nodes_that_share_a_name_are_told_apart_by_name_and_label(cli: Any) -> None:
+    for label in ("planet", "metal"):
+        assert cli("graph", "node", "Mercury", "--label", label).code == 0
+    refused = cli("graph", "edge", "Mercury", "orbits", "Sun")
+    assert refused.code == 1
+    assert "Mercury#metal or Mercury#planet" in refused.err
+    assert cli("graph", "edge", "Mercury#planet", "orbits", "Sun").code == 0
+    assert "orbits" in cli("graph", "path", "Mercury#planet", "Sun").out
+    assert "no path" in cli("graph", "path", "Mercury#metal", "Sun").err
+    assert "Sun" in cli("graph", "neighbors", "Mercury#planet").out
+    assert cli("graph", "remove", "Mercury#planet", "orbits", "Sun").code == 0
+    assert cli("graph", "remove", "Mercury#metal").code == 0
+    assert cli("graph", "neighbors", "Mercury").code == 0
+
+
+def test_an_unknown_node_is_reported_with_the_command_that_finds_names(cli: Any) -> None:
+    cli("graph", "node", "Mercury")
+    refused = cli("graph", "show", "Merkury")
+    assert refused.code == 1
+    assert "no node 'Merkury'" in refused.err
+    assert "fourfold graph nodes --like TEXT finds names" in " ".join(refused.err.split())
+
+
+# ---------------------------------------------------------------- `fourfold demo --serve`
+
+
+def test_the_demo_opens_its_page_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    opened, temporary = tmp_path / "opened", tmp_path / "temporary"
+    temporary.mkdir()
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o700)
+    environment = {"HOME": str(tmp_path), "TMPDIR": str(temporary), "PATH": "/usr/bin:/bin", "BROWSER": str(browser)}
+    command = [sys.executable, "-I", "-m", "fourfold", "demo", "--serve"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "answers at" in line)
+        deadline = time.monotonic() + 20
+        while not opened.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        address = opened.read_text().strip()
+        assert address in line
+        with urlopen(address) as page:
+            assert b"<title>Fourfold</title>" in page.read()
+        body = json.dumps({"query": "BRK-4471-B"}).encode()
+        request = Request(f"{address}/v1/namespaces/default/search", body, {"Content-Type": "application/json"})
+        with urlopen(request) as answer:
+            assert json.load(answer)["results"][0]["title"] == "Bremsbeläge am Brummer wechseln"
+        with urlopen(f"{address}/v1/namespaces/default/judgements") as answer:
+            judged = {each["query"] for each in json.load(answer)["judgements"]}
+        assert judged >= {question.text for question in QUESTIONS if question.answer is not None}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) in (0, 130)
+        assert list(temporary.glob("fourfold*")) == []
+    finally:
+        process.kill()
+        process.communicate()

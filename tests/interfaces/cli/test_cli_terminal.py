@@ -1,6 +1,4 @@
-"""What a person sees: the real program on a real (pseudo) terminal."""
-
-from __future__ import annotations
+"""What a person sees: the real program on a real (pseudo) terminal, and the first session of a newcomer."""
 
 import os
 import re
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from newcomer_session import LOOKS, SESSION, Look, has_tmux, joined
 
 pty = pytest.importorskip("pty", reason="no pseudo terminals on this system")
 
@@ -162,3 +161,39 @@ def test_import_shows_a_bar(home: Path) -> None:
     written = SEQUENCE.sub("", on_terminal("import", str(file)))
     assert "import ━" in written
     assert "imported 1,500 items" in written
+
+
+# ---------------------------------------------------------------- what a newcomer sees
+
+
+TOLERANCE = 0.05
+"""The model's vectors differ slightly between kinds of processors."""
+DECIMAL = re.compile(r"\b\d+\.\d\d\b")
+
+
+def figures(screens: str) -> list[float]:
+    return [float(number) for number in DECIMAL.findall(screens)]
+
+
+def marked(look: Look) -> Any:
+    """`make test` draws both widths and both kinds of colours, `make soak` the other combinations too."""
+    is_other = look.colours == (look.columns == min(each.columns for each in LOOKS))
+    return pytest.param(look, id=look.file.stem, marks=[pytest.mark.soak] if is_other else [])
+
+
+@pytest.mark.spec("S1.11")
+@pytest.mark.parametrize("look", [*map(marked, LOOKS)])
+def test_the_screens_of_the_first_session(look: Look) -> None:
+    if not has_tmux():
+        pytest.skip("tmux is not installed: apt-get install tmux")
+    expected, found = look.file.read_text("utf-8"), joined(look)
+    assert DECIMAL.sub("0.00", found) == DECIMAL.sub("0.00", expected)
+    assert figures(found) == pytest.approx(figures(expected), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.file.stem)
+def test_no_line_of_the_fixtures_is_wider_than_the_terminal(look: Look) -> None:
+    plain = re.sub("⟦.*?⟧", "", look.file.read_text("utf-8"))
+    assert max(map(len, plain.splitlines())) <= look.columns
+    assert plain.count("[exit code") == len(SESSION)
+    assert ("⟦bold⟧" in look.file.read_text("utf-8")) == look.colours

@@ -1,7 +1,7 @@
-"""How the command line reads times, metadata, weights and ids."""
+"""How the command line reads times, metadata, weights and ids, and how it prints."""
 
-from __future__ import annotations
-
+import json
+import re
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.cli.options import read_end, read_id, read_local, read_metadata, read_metadata_test, read_weights
+from fourfold.cli.output import clean, one_line, say_json, say_rows
+from fourfold.cli.render import bar_glyphs
 from fourfold.engine.maintenance import in_future
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
 from fourfold.model import MetadataTest
@@ -65,10 +67,27 @@ def test_a_bare_date_in_to_includes_that_day() -> None:
     assert read_local("2026-11-15T10:00", end_of_day=True) == read_local("2026-11-15T10:00")
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "15.11.2026", "10:00", "99999-01-01"])
-def test_an_invalid_time_is_refused(text: str) -> None:
-    with pytest.raises(InvalidQuery, match="the time is"):
-        read_local(text)
+REFUSED = [
+    (read_local, ("", "yesterday", "2026-13-01", "15.11.2026", "10:00", "99999-01-01"), InvalidQuery, "the time is"),
+    (
+        lambda pair: read_metadata([pair]),
+        ("a", "=1", "", "line!=1000", "line<=3", "line>=3"),
+        InvalidItem,
+        "not metadata",
+    ),
+    (read_metadata_test, ("year", "=3", "!=3", "year!"), InvalidQuery, "not a test"),
+    (read_weights, ("semantic", "semantic=", "semantic=much", "0.7", "semantic=1,semantic=0"), InvalidWeights, "."),
+    (read_id, ("", "-1", "1.5", "abc", "9" * 19, "１７"), InvalidQuery, "not an id"),
+]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "error", "said"),
+    [(read, text, error, said) for read, texts, error, said in REFUSED for text in texts],
+)
+def test_what_cannot_be_read_is_refused(read, text: str, error: type[Exception], said: str):
+    with pytest.raises(error, match=said):
+        read(text)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +115,6 @@ def test_metadata_is_json_if_it_parses(pair: str, value: object) -> None:
     assert read_metadata([pair]) == {"a": value}
 
 
-@pytest.mark.parametrize("pair", ["a", "=1", "", "line!=1000", "line<=3", "line>=3"])
-def test_metadata_without_key_or_value_is_refused(pair: str) -> None:
-    with pytest.raises(InvalidItem, match="not metadata"):
-        read_metadata([pair])
-
-
 @pytest.mark.spec("B5")
 @pytest.mark.parametrize(
     ("text", "test"),
@@ -123,33 +136,15 @@ def test_tests_of_metadata(text: str, test: MetadataTest) -> None:
     assert read_metadata_test(text) == test
 
 
-@pytest.mark.parametrize("text", ["year", "=3", "!=3", "year!"])
-def test_an_invalid_test_of_metadata_is_refused(text: str) -> None:
-    with pytest.raises(InvalidQuery, match="not a test"):
-        read_metadata_test(text)
-
-
 def test_weights() -> None:
     assert read_weights("semantic=0.7, keyword = 0.3") == {"semantic": 0.7, "keyword": 0.3}
     assert read_weights("") == {}
-
-
-@pytest.mark.parametrize("text", ["semantic", "semantic=", "semantic=much", "0.7", "semantic=1,semantic=0"])
-def test_invalid_weights_are_refused(text: str) -> None:
-    with pytest.raises(InvalidWeights):
-        read_weights(text)
 
 
 def test_ids() -> None:
     assert read_id("17") == 17
     assert read_id("key:17") == "key:17"
     assert read_id("key:a b:c") == "key:a b:c"
-
-
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "abc", "9" * 19, "１７"])
-def test_an_invalid_id_is_refused(text: str) -> None:
-    with pytest.raises(InvalidQuery, match="not an id"):
-        read_id(text)
 
 
 @given(st.text())
@@ -159,3 +154,80 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read(text)
         except refused:
             continue
+
+
+# ---------------------------------------------------------------- stored text is data
+
+
+ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+PAYLOADS = {
+    "\x1b[31mred\x1b[0m": "red",
+    "\x1b]0;owned\x07title": "title",
+    "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\": "link",
+    "\x1b]52;c;ZXZpbA==\x07clipboard": "clipboard",
+    "\x1bP1$r0m\x1b\\dcs": "dcs",
+    "\x9b31mred": "red",
+    "a\x1b[2J\x1b[Hb": "ab",
+    "back\x08\x08space": "backspace",
+    "over\rwrite": "overwrite",
+    "bell\x07": "bell",
+    "nul\x00": "nul",
+    "\u202egnp.exe": "gnp.exe",
+    "zero\u200bwidth": "zerowidth",
+    "tag\U000e0041": "tag",
+    "half\ud83d": "half",
+    "two\nlines\tand a tab": "two\nlines\tand a tab",
+    "Grüße, 世界 👩\u200d🚀": "Grüße, 世界 👩\u200d🚀",
+    "[bold]not markup[/bold] :smile:": "[bold]not markup[/bold] :smile:",
+}
+
+
+@pytest.mark.parametrize(("payload", "shown"), PAYLOADS.items())
+def test_clean(payload: str, shown: str) -> None:
+    assert clean(payload) == shown
+
+
+@given(st.text(st.characters()))
+def test_no_control_sequence_is_left(text: str) -> None:
+    assert not ACTING.search(clean(text))
+    assert clean(clean(text)) == clean(text)
+    assert "\n" not in one_line(text)
+
+
+SELECTORS = [chr(code) for code in range(0xE0100, 0xE01F0)]
+"""Variation selectors are invisible by themselves, and can hide text in sequences."""
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=SELECTORS)))
+def test_visible_text_stays(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_json_keeps_its_meaning_without_control_characters(payload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say_json({"content": payload})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"content": payload}
+    assert not ACTING.search(printed.removesuffix("\n"))
+
+
+def test_json_without_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        say_json({"score": float("nan")})
+    assert capsys.readouterr().out == ""
+
+
+def test_rows_in_a_pipe_are_lines_with_tabs(capsys: pytest.CaptureFixture[str]) -> None:
+    say_rows(("id", "title"), [(1, "a\tb\nc"), (2, "\x1b[1md")])
+    assert capsys.readouterr().out == "1\ta b c\n2\td\n"
+
+
+def test_tables_of_numbers_have_their_header_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
+    say_rows(("name", "mrr"), [("a", 0.5)], header=True)
+    assert capsys.readouterr().out == "name\tmrr\na\t0.5\n"
+
+
+@pytest.mark.parametrize(("share", "glyphs"), [(0, ""), (0.5, "█" * 5), (1, "█" * 10), (7, "█" * 10), (-1, "")])
+def test_bars(share: float, glyphs: str) -> None:
+    assert bar_glyphs(share) == glyphs.ljust(10)

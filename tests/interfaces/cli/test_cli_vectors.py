@@ -1,7 +1,5 @@
 """Every item gets a vector: commands embed what they store, and a background worker embeds the rest."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

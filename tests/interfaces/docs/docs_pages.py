@@ -1,7 +1,5 @@
 """Parts of the documentation for the tests: pages, fenced blocks, rows of tables."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

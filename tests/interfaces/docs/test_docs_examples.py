@@ -1,7 +1,5 @@
 """Every code block of the documentation is an example file, and every example runs and prints its documented output."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The recorded run from a clone to the page is what README.md says, and took less than five minutes."""
 
-from __future__ import annotations
-
 import re
 import runpy
 

@@ -1,7 +1,5 @@
 """The numbers in docs/ranking.md and docs/presets.md are those of the code."""
 
-from __future__ import annotations
-
 import pytest
 from docs_pages import ROOT, quoted, row
 

@@ -1,7 +1,5 @@
 """The reference is complete: a parameter, field, command, setting, limit or error that it lacks fails a test."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json
@@ -24,8 +22,6 @@ from fourfold.retrieval import Contribution
 from fourfold.wire import filters_json, response_json, why_json
 
 pytestmark = pytest.mark.spec("S1.11")
-
-METHODS = [name for name in dir(Memory) if not name.startswith("_") and callable(getattr(Memory, name))]
 LIMITS = [name for name in vars(limits) if name.isupper()]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 PROGRAM: Any = app
@@ -41,20 +37,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 # ---------------------------------------------------------------- the library
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_is_documented(method: str) -> None:
-    assert inspect.getdoc(getattr(Memory, method))
-    assert row(section("Memory"), method)[1]
-
-
 @pytest.mark.parametrize("name", list(inspect.signature(Memory.open).parameters))
 def test_every_parameter_of_open_is_documented(name: str) -> None:
     assert row(section("Memory"), name)[2]
-
-
-@pytest.mark.parametrize("name", [name for name in inspect.signature(Memory.search).parameters if name != "self"])
-def test_every_parameter_of_search_is_documented(name: str) -> None:
-    assert row(section("Search").partition("\n[Ranking]")[0], name)[3]
 
 
 @pytest.mark.parametrize("name", fourfold.__all__)

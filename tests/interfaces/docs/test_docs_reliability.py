@@ -1,7 +1,5 @@
 """docs/reliability.md has all thirty guarantees, and every test that it names exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The sessions of the documentation, repeated in a real terminal, give the documented output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The documentation site: links that work in the repository work there, too, and every page is reached."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

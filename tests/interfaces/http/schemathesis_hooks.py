@@ -3,8 +3,6 @@
 Purely generated names, times and ids would nearly always be unknown, so that few requests would get far.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """The API: items, searches, cursors, conditions, keyed requests, scopes, limits."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """RemoteMemory: the signatures of Memory, the same values and errors over HTTP; the command line on a server."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from contextlib import suppress

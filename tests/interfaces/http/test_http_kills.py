@@ -1,7 +1,6 @@
-"""Clients that write while the server is killed: nothing confirmed is lost, and nothing is stored twice."""
+"""A server that ends or is killed loses nothing that was confirmed."""
 
-from __future__ import annotations
-
+import signal
 import socket
 import threading
 import time
@@ -105,3 +104,38 @@ def test_a_kill_loses_nothing_that_was_confirmed_and_stores_nothing_twice(tmp_pa
 def test_two_kills_in_a_minute_of_writing(tmp_path: Path, kind: str) -> None:
     store = tmp_path / "store" if kind == "sqlite" else postgres_servers.fresh()
     print(f"{kind}: {run(store, tmp_path, seconds=60, kills=2)} confirmed writes")  # noqa: T201
+
+
+# ---------------------------------------------------------------- SIGTERM
+
+
+ROWS = 12_000
+
+
+def test_a_running_request_finishes_before_the_server_ends(tmp_path: Path) -> None:
+    server = start(tmp_path)
+    rows = "".join(f'{{"text": "row {number}"}}\n' for number in range(ROWS))
+    answers: list[httpx.Response] = []
+
+    def load() -> None:
+        with server.client() as client:
+            typed = {"content-type": "application/jsonl"}
+            answers.append(client.post(f"{NS}/import", content=rows, headers=typed))
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    with server.client() as client:
+        while not client.get(f"{NS}/items", params={"limit": 1}).json()["total"]:
+            assert loading.is_alive()
+            time.sleep(0.01)
+        assert not answers
+        server.process.send_signal(signal.SIGTERM)
+        loading.join(60)
+        assert server.process.wait(60) in (0, -signal.SIGTERM)
+    assert server.process.stderr is not None
+    assert server.process.stderr.read() == ""
+    server.process.stderr.close()
+    assert [(answer.status_code, answer.json()["items"]) for answer in answers] == [(200, ROWS)]
+    assert not (tmp_path / "fourfold.db-wal").exists(), "closing the last connection removes the file"
+    with Memory.open(tmp_path, embedder="none") as memory:
+        assert memory.count() == ROWS

@@ -1,7 +1,5 @@
 """Helpers of the tests of the MCP server: connecting a client, and checking its answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

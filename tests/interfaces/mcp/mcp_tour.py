@@ -1,7 +1,5 @@
 """Calls every tool once, with a given client."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

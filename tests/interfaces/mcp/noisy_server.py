@@ -5,8 +5,6 @@ All its output begins with "noise". NOISY_LOAD and NOISY_EMBED are the seconds t
 
 # ruff: noqa: T201
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

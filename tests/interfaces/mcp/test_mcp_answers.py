@@ -1,7 +1,5 @@
 """Answers cost few tokens, and none is larger than its budget, whatever is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Several servers and the command line on one store: each finds in its next call what another stored."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

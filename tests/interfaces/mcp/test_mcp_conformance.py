@@ -1,7 +1,5 @@
 """The official conformance suite against both servers over HTTP. It is an npm package: needs npx and the network."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

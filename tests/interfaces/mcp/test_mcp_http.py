@@ -1,7 +1,5 @@
 """MCP over HTTP: every tool with the SDK's client, and refusal of unauthorized requests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stored text is data: tools return it unchanged, it changes nothing else, and cannot control a terminal."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

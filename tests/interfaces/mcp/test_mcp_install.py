@@ -1,7 +1,5 @@
 """`fourfold mcp install`: shows the entry for Claude Code, and with --yes writes it and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Two namespaces with the same texts: no request in A shows anything of B, and changes of B change no answer in A."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """stdout has protocol lines only, whatever libraries print; closing stdin ends the server during any call."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The server over real pipes, driven by the SDK's own client, in both generations of the protocol; and its answers."""
 
-from __future__ import annotations
-
 import io
 import json
 import signal

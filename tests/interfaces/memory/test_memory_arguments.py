@@ -1,7 +1,5 @@
 """Wrong arguments of public callables raise typed errors; the calls are generated from the signatures."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Calls in threads, coroutines and forked children; cancelled, interrupted and closed in between."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

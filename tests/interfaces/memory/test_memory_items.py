@@ -1,7 +1,5 @@
 """Storing, changing, browsing and forgetting: identity, originals, links, and what is refused."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import math
 import os

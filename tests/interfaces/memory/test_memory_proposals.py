@@ -1,7 +1,5 @@
 """Proposals: queued, edited, accepted and dropped, on both databases; nothing comes back that was decided."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

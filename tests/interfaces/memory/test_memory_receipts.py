@@ -1,7 +1,5 @@
 """Receipts: what interfaces were asked and given, on both databases; no search fails or waits because of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

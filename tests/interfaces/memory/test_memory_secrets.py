@@ -1,7 +1,5 @@
 """Hostile text is stored exactly or refused, and secrets in text are masked, refused or allowed."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

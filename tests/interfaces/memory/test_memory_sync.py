@@ -1,7 +1,5 @@
 """Two stores that are synchronised: as folders, over HTTP, and with a server of PostgreSQL."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

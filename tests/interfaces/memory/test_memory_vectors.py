@@ -1,7 +1,5 @@
 """Vectors: the queue, failing embedders, spaces, re-embedding, the worker, and the built-in model."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -330,28 +328,16 @@ def test_a_second_worker_leaves_the_work_to_the_first(opened: Opener) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_an_embedder_that_recovers_is_retried(opened: Opener) -> None:
-    memory = opened(embedder=Flaky(4), background=False)
+@pytest.mark.parametrize(
+    ("run", "failures", "pauses", "left"), [(embed_all, 4, 4, 0), (work, 3, 3, 0), (embed_all, 1000, 2, 5)]
+)
+def test_an_embedder_that_recovers_is_retried_and_one_that_does_not_ends_the_worker(
+    opened: Opener, run: Any, failures: int, pauses: int, left: int
+):
+    memory = opened(embedder=Flaky(failures), background=False)
     memory.add_many(notes(5))
-    embed_all(memory, pauses=(0, 0, 0, 0))
-    assert pending_vectors(memory) == {"default": 0}
-
-
-@pytest.mark.spec("C4")
-def test_the_first_batch_of_a_namespace_is_retried(opened: Opener) -> None:
-    """A worker whose endpoint is down used to end at once if the namespace had no vector space yet."""
-    memory = opened(embedder=Flaky(3), background=False)
-    memory.add_many(notes(5))
-    work(memory, pauses=(0, 0, 0))
-    assert pending_vectors(memory) == {"default": 0}
-
-
-@pytest.mark.spec("C4")
-def test_the_worker_ends_if_the_embedder_stays_unavailable(opened: Opener) -> None:
-    memory = opened(embedder=Flaky(1000), background=False)
-    memory.add_many(notes(5))
-    embed_all(memory, pauses=(0, 0))
-    assert pending_vectors(memory) == {"default": 5}
+    run(memory, pauses=(0,) * pauses)
+    assert pending_vectors(memory) == {"default": left}
     assert memory.status()["embedding_worker"] is False
 
 

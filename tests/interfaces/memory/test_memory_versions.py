@@ -1,7 +1,5 @@
 """Facts over time: duplicates and merges, searches for the past, sources and their weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

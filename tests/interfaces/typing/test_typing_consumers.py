@@ -1,7 +1,5 @@
 """Programs of callers pass pyright's strict mode and run; wrong programs do not pass."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -128,14 +128,6 @@ def test_filters_choose_among_the_newest_items(bench: Workbench) -> None:
     assert page.locator("dialog#item h2").inner_text() == titles[0]
 
 
-def test_the_picture_of_the_graph_can_be_walked(bench: Workbench) -> None:
-    page = bench.open()
-    centre = page.locator("#start .node.step-0").get_attribute("data-name")
-    page.locator("#start .node.step-1").first.press("Enter")
-    page.wait_for_selector(f'#start .node.step-0:not([data-name="{centre}"])')
-    assert page.locator("#start").is_visible()
-
-
 def test_an_empty_namespace_says_how_to_begin(bench: Workbench) -> None:
     page = bench.open(ns="nothing-yet")
     assert "fourfold add" in page.locator("#start").inner_text()

@@ -1,7 +1,5 @@
 """The store that tests of the page share."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

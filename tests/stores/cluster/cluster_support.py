@@ -1,7 +1,5 @@
 """Helpers of the tests of distributed indexes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every test of an index runs over each engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

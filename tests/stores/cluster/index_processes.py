@@ -3,8 +3,6 @@
 They are forked from a server that has imported everything, so that starting one takes some milliseconds.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The contract of an engine, on every engine."""
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter
 from collections.abc import Iterator

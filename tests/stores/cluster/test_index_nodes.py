@@ -1,7 +1,5 @@
 """Nodes that are killed, hang or are cut off, and what operators get wrong: typed errors, never a wrong answer."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

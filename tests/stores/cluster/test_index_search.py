@@ -1,7 +1,5 @@
 """Searches over PostgreSQL with a distributed index: the same answers, every write seen at once; and its commands."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Feeding, rebuilding, checking, repairing and recovering a distributed index; items with several windows."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from random import Random

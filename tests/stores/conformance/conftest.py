@@ -1,7 +1,5 @@
 """Runs the tests of the store contract on every store, in every state in which it can be read."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Edited and forgotten items are so for every retriever."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """One filter grammar means the same on every store and in every retriever."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import timedelta

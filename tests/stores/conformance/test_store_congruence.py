@@ -1,7 +1,5 @@
 """After random operations, every store answers like the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random

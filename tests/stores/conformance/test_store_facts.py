@@ -1,7 +1,5 @@
 """Event times, expiry, sources and the facts that items state."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

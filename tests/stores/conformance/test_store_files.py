@@ -1,7 +1,5 @@
 """Files and their chunks, on every store."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Filters act inside every retriever, so a filtered search finds all matching items."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Nodes and edges."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NS, add, item, search
 

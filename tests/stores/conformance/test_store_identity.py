@@ -1,7 +1,5 @@
 """The identity of items: key, path and chunk, or text."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

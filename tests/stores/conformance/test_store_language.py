@@ -1,7 +1,5 @@
 """German is found as German and English as English, in one store."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NS, add, edit, ids, item, one, search
 

@@ -1,7 +1,5 @@
 """Limits hold for stored and new values together, also when several calls change an item at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Titles, headings and aliases become nodes, and texts that name them are linked to them automatically."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NOW, NS, add, edit, item, search
 

@@ -1,7 +1,5 @@
 """Nothing of one namespace, no row and no statistic, ever reaches another."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_operations import VECTORS
 from conformance_subjects import NOW, NS, add, edit, item, unit

@@ -1,7 +1,5 @@
 """Browsing the graph: the list of nodes, and one node with its items, mentions and edges."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NS, add, item
 

@@ -1,7 +1,5 @@
 """Every commit is visible at once to every reader; any text is a valid query; answers are deterministic."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Rows that break a rule: `check` names them, and no store loads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache

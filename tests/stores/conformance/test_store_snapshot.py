@@ -1,7 +1,5 @@
 """A snapshot is one moment of a namespace; a transaction is stored as a whole or not at all."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any, cast
 

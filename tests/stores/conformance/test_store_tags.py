@@ -1,7 +1,5 @@
 """Tags: matching, ranking, sharing and counting."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NOW, NS, add, edit, item, make, one, search
 

@@ -1,7 +1,5 @@
 """One vector space per namespace; vectors of another dimension are refused, and nothing is written."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_subjects import NOW, NS, add, ids, item, unit
 

@@ -1,7 +1,5 @@
 """New values of a fact supersede old ones, updates of facts keep versions, and both stay readable."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Items with several vectors: the nearest one counts, and all of them come and go together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Stores on real servers."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every kind of store gives the same answers, also where servers answer from their indexes, and reads few rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

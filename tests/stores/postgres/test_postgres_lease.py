@@ -1,7 +1,5 @@
 """One process at a time holds the lease of a namespace; another gets it when the holder ends."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""A store moves to another kind of store, is compared with the copy, and an interrupted move is resumed."""
-
-from __future__ import annotations
+"""Stores that move to a server and back; addresses, and a server started by the command line."""
 
 import hashlib
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -10,14 +11,14 @@ from typing import Any
 
 import pytest
 from postgres_support import opened
+from psycopg.conninfo import conninfo_to_dict
 
-from fourfold.errors import RequestError, StoreNotEmpty
+from fourfold.errors import InvalidSetting, MissingExtra, RequestError, StoreNotEmpty
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage import exchange
+from fourfold.storage.postgres.database import parse_address
 from fourfold.storage.sql import portable
-
-pytestmark = pytest.mark.spec("B9")
 
 
 def fill(memory: Memory, count: int, folder: Path) -> None:
@@ -50,6 +51,7 @@ def checksum(memory: Memory, file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@pytest.mark.spec("B9")
 @pytest.mark.parametrize("count", [150, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path: Path, count: int):
     with (
@@ -70,6 +72,7 @@ def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path:
         assert len({tuple((result.id, round(result.score, 6)) for result in answer.results) for answer in answers}) == 1
 
 
+@pytest.mark.spec("B9")
 @pytest.mark.parametrize("to_server", [True, False])
 def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: bool, monkeypatch):
     monkeypatch.setattr(portable, "PIECE_RECORDS", 40)
@@ -103,3 +106,64 @@ def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: boo
         target.add("something of its own")
         with pytest.raises(StoreNotEmpty):
             source.move(target.store)
+
+
+# ---------------------------------------------------------------- `fourfold db start` and `db stop`
+
+
+def fourfold(*arguments: str) -> str:
+    command = [sys.executable, "-m", "fourfold", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"FOURFOLD_EMBEDDER": "none", "PATH": "/usr/bin"}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_local_server_starts_and_stops_and_keeps_its_data():
+    with tempfile.TemporaryDirectory(prefix="fourfold-db-") as name:
+        Path(name).chmod(0o755)
+        data = f"--data={name}/server"
+        dsn = fourfold("db", "start", data)
+        try:
+            assert dsn == fourfold("db", "start", data), "the server is already running"
+            fourfold("--store", dsn, "add", "The router's password is in the blue folder", "--tag", "office")
+            assert fourfold("db", "stop", data) == "stopped"
+            assert fourfold("db", "stop", data) == "no server was running"
+            assert fourfold("db", "start", data) == dsn
+            assert "blue folder" in fourfold("--store", dsn, "search", "router")
+            assert fourfold("--store", dsn, "check") == "no problems found"
+        finally:
+            fourfold("db", "stop", data)
+
+
+@pytest.mark.parametrize(
+    ("text", "dsn", "schema"),
+    [
+        ("postgresql://h/db", {"host": "h", "dbname": "db"}, "fourfold"),
+        (
+            "postgres://u:p%40%25@h:5/db?schema=team&sslmode=require",
+            {"user": "u", "password": "p@%", "host": "h", "port": "5", "dbname": "db", "sslmode": "require"},
+            "team",
+        ),
+        ("postgresql:///db?host=/tmp/a b", {"dbname": "db", "host": "/tmp/a b"}, "fourfold"),
+        ("postgresql://a:1,b/db", {"host": "a,b", "port": "1,", "dbname": "db"}, "fourfold"),
+    ],
+)
+def test_an_address_names_a_schema_and_the_driver_reads_the_rest(text: str, dsn: dict[str, str], schema: str):
+    assert (conninfo_to_dict(parse_address(text).dsn), parse_address(text).schema) == (dsn, schema)
+
+
+def test_no_secret_is_ever_shown():
+    assert "canary" not in parse_address("postgresql://me:canary@h/db?password=canary&host=x").shown
+
+
+@pytest.mark.parametrize("schema", ["a;drop", "A", "", "x" * 60])
+def test_a_schema_has_a_plain_name(schema: str):
+    with pytest.raises(InvalidSetting):
+        parse_address(f"postgresql://h/db?schema={schema}")
+
+
+def test_addresses_of_other_databases_are_refused():
+    with pytest.raises(MissingExtra):
+        Memory.open("mysql://h/db", embedder="none")

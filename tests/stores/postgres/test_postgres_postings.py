@@ -1,6 +1,4 @@
-"""Keyword search from the indexes of a large namespace: its postings."""
-
-from __future__ import annotations
+"""Postings on PostgreSQL answer like the oracle; check finds what is wrong in tables, and purge leaves nothing."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,18 +7,18 @@ from typing import Any
 
 import pytest
 from conformance_subjects import NOW, NS, item
+from engine_support import WordEmbedder
 from oracle import Oracle
-from postgres_support import INDEXED, execute
+from postgres_support import INDEXED, execute, opened
 from store_calls import StoreCalls
 
 from fourfold import validation as rules
+from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
 from fourfold.storage.postgres import schema
 from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.database import parse_address
 from fourfold.storage.postgres.store import PostgresStore
-
-pytestmark = pytest.mark.spec("S1.2")
 
 WORDS = [f"{first}{second}o" for first in "bdfgklmnprst" for second in "aeiu"]
 LIKELY = [1 / (rank + 1) for rank in range(len(WORDS))]
@@ -64,6 +62,7 @@ def assert_same(store: StoreCalls, random: Random, rounds: int) -> None:
             assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-9)
 
 
+@pytest.mark.spec("S1.2")
 def test_parts_and_newer_texts_give_the_same_answers_as_the_oracle(small: StoreCalls):
     random, numbers = Random(5), 0
     for count in (100, 12, 13, 4):
@@ -85,6 +84,7 @@ def test_parts_and_newer_texts_give_the_same_answers_as_the_oracle(small: StoreC
     assert small.store.maintenance.check() == []
 
 
+@pytest.mark.spec("S1.2")
 def test_a_snapshot_reads_the_parts_that_were_published_before_it(small: StoreCalls):
     random = Random(6)
     small.put(NS, some_items(random, 0, 40), NOW, links=False)
@@ -99,6 +99,7 @@ def test_a_snapshot_reads_the_parts_that_were_published_before_it(small: StoreCa
     assert before[0] not in parts(small)
 
 
+@pytest.mark.spec("S1.2")
 def test_the_rarest_words_propose_and_all_words_count(dsn: str):
     store = PostgresStore(dsn, replace(INDEXED, postings_uses=20))
     calls = StoreCalls(store)
@@ -112,6 +113,7 @@ def test_the_rarest_words_propose_and_all_words_count(dsn: str):
     store.close()
 
 
+@pytest.mark.spec("S1.2")
 @pytest.mark.spec("B9")
 def test_wrong_postings_are_found_and_repaired(dsn: str, small: StoreCalls):
     small.put(NS, some_items(Random(7), 0, 30), NOW, links=False)
@@ -129,6 +131,7 @@ def test_wrong_postings_are_found_and_repaired(dsn: str, small: StoreCalls):
         assert maintenance.check() == []
 
 
+@pytest.mark.spec("S1.2")
 @pytest.mark.spec("B9")
 def test_a_store_of_the_first_schema_gets_postings(dsn: str, small: StoreCalls, monkeypatch: pytest.MonkeyPatch):
     place = parse_address(dsn)
@@ -151,6 +154,7 @@ NEWER_COLUMNS = {
 """Columns that schema 2 did not have."""
 
 
+@pytest.mark.spec("S1.2")
 @pytest.mark.spec("B9", "C7")
 def test_nested_metadata_of_an_older_schema_can_be_filtered(dsn: str, calls: StoreCalls):
     new = rules.checked(NewItem("text", metadata={"author": {"name": "Ada"}, "who": ["Bob"], "n": 1}))
@@ -171,6 +175,7 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(dsn: str, calls: Sto
     migrated.close()
 
 
+@pytest.mark.spec("S1.2")
 @pytest.mark.spec("B9")
 def test_tables_of_pg_textsearch_are_dropped_and_postings_answer(dsn: str, small: StoreCalls):
     small.put(NS, some_items(Random(9), 0, 20), NOW, links=False)
@@ -188,3 +193,88 @@ def test_tables_of_pg_textsearch_are_dropped_and_postings_answer(dsn: str, small
     assert calls.store.database.read(lambda db: db.execute(sql).fetchall()) == [("words_of_mine",)]
     assert calls.store.maintenance.check() == []
     calls.store.close()
+
+
+# ---------------------------------------------------------------- counters and windows are checked and repaired
+
+
+WRONG = {
+    "namespaces: 1 rows have a wrong number of items": "UPDATE namespaces SET items = items + 1",
+    "namespaces: 1 rows have a wrong number of tokens": "UPDATE namespaces SET tokens = 0",
+    "nodes: 1 rows have a wrong number of holders": "UPDATE nodes SET holders = 5 WHERE name = 'Rhine'",
+    "nodes: 2 rows have a wrong number of degree": "UPDATE nodes SET degree = degree + 1 WHERE degree > 0",
+    "languages: their counters are wrong": "UPDATE languages SET items = items + 1",
+    "waiting: an item without a vector is not in the queue": "DELETE FROM waiting",
+    "namespace default: keyword search differs from the text of 2 items": "UPDATE texts SET keys = '{}'",
+    "namespace default: keyword search has a wrong count of a term": "UPDATE terms SET items = items + 1",
+}
+
+
+@pytest.mark.spec("B9")
+def test_wrong_counters_are_found_and_repaired(dsn: str):
+    with opened(dsn) as memory:
+        memory.add_many([NewItem("The river of Basel", title="Rhine"), NewItem("It flows to the sea")])
+        memory.add_edge("Rhine", "flows through", "Basel")
+        assert memory.check() == []
+        for problem, sql in WRONG.items():
+            execute(dsn, sql)
+            assert memory.check() == [problem]
+            memory.repair()
+            assert memory.check() == []
+
+
+WRONG_WINDOWS = {
+    "DELETE FROM vectors WHERE part = 1": "a wrong number of windows",
+    "DELETE FROM vectors WHERE part > 0; UPDATE namespaces SET windows = 0": "it has 1 windows",
+    "UPDATE vectors SET starts = starts + 300 WHERE part = 1": "its windows leave out a part of its text",
+    "UPDATE items SET text = left(text, 1500)": "its windows reach beyond its text",
+    "UPDATE namespaces SET windows = 0": "a wrong number of windows",
+}
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.spec("C13")
+@pytest.mark.parametrize("sql", WRONG_WINDOWS)
+def test_wrong_windows_are_found_and_rebuilt(dsn: str, sql: str):
+    text = " ".join(f"Sentence {number} about the river." for number in range(150))
+    with Memory.open(dsn, embedder=WordEmbedder(), background=False) as memory:
+        memory.add_many([NewItem(text), NewItem("It flows to the sea")], wait=True)
+        assert memory.check() == []
+        execute(dsn, sql)
+        assert any(WRONG_WINDOWS[sql] in problem for problem in memory.check())
+        memory.repair()
+        memory.embed_pending()
+        assert memory.check() == []
+        assert memory.search("sentence about the river").results[0].part is not None
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("kept", [0, 300])
+def test_purge_leaves_nothing_of_forgotten_items_in_tables_and_statistics(dsn: str, kept: int):
+    secrets = [
+        NewItem(
+            f"a zxsecret{n} text",
+            title=f"zxsecret{n}",
+            key=f"zxsecret{n}",
+            tags=(f"zxsecret{n}",),
+            metadata={"n": f"zxsecret{n}"},
+        )
+        for n in range(40)
+    ]
+    with opened(dsn) as memory:
+        items = memory.add_many(secrets)
+        memory.add_many([NewItem(f"the heron {n}", tags=(f"t{n}",)) for n in range(kept)])
+        raw = memory.add_raw("a zxsecret that was said")
+        memory.index()
+        execute(dsn, "ANALYZE")
+        memory.forget([item.id for item in items])
+        memory.forget_raw([raw.id])
+        memory.repair(purge=True)
+        ours = "schemaname = current_schema() AND row::text ILIKE '%zxsecret%'"
+        assert execute(dsn, f"SELECT tablename, attname FROM pg_stats AS row WHERE {ours}") == []
+        for (table,) in execute(dsn, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"):
+            assert execute(dsn, f"SELECT * FROM {table} AS row WHERE row::text ILIKE '%zxsecret%'") == []
+        assert memory.count() == kept
+        assert memory.check() == []
+        memory.add_many(secrets)
+        assert memory.search("zxsecret7").results[0].item.title == "zxsecret7"

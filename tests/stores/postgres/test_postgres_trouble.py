@@ -1,7 +1,5 @@
 """Failures of the server raise typed errors within the deadline, nothing is lost or doubled, and the store recovers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Bulk writes do not block searches, and a search shows everything confirmed before it began."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A store that cannot be opened, read or written raises a typed error with a remedy and loses nothing."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

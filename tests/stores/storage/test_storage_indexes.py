@@ -1,9 +1,11 @@
-"""Indexes are caches of the rows: missing, damaged or old index files change no answer."""
+"""Indexes are caches of the rows: missing, damaged or old files change no answer; and the files themselves."""
 
-from __future__ import annotations
-
+import gc
+import os
+import random
 import shutil
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,9 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_support import Opener, eventually, ids, notes, scored, texts
+from oracle import Oracle
+from store_calls import StoreCalls
 
 from fourfold import scheduling
 from fourfold.errors import StoreUnavailable
+from fourfold.index import segment_files
+from fourfold.index.segment_files import Column, Part
+from fourfold.limits import CANDIDATES
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
 from fourfold.native.bindings import Nearest
@@ -239,3 +246,95 @@ def test_a_damaged_faiss_index_is_never_opened(opened: Opener, small_limits: Non
     found = scored(again.search("x", vector=vectors[5], only=["semantic"]))
     assert found[0] == expected[0]
     assert len(found) == 10
+
+
+# ---------------------------------------------------------------- short and long texts rank like in a full scan
+
+
+@pytest.mark.spec("S1.2")
+def test_the_best_hits_of_a_published_index_equal_a_full_scan(tmp_path):
+    rng = random.Random(5)
+    items = [NewItem(text=_note(rng, number), title="lease" if number % 7 == 0 else "") for number in range(900)]
+    with Memory.open(tmp_path, embedder="none") as memory:
+        memory.add_many(items)
+        memory.index()
+        found, wanted = (
+            StoreCalls(store).match(memory.namespace, "lease", CANDIDATES, Filters()).hits
+            for store in (memory.store, Oracle(memory.store))
+        )
+    assert len(found) == CANDIDATES
+    assert [hit.id for hit in found] == [hit.id for hit in wanted]
+    assert [hit.score for hit in found] == pytest.approx([hit.score for hit in wanted], abs=1e-9)
+
+
+def _note(rng: random.Random, number: int) -> str:
+    """A short text with one occurrence or a longer one with several; which ranks higher depends on the lengths."""
+    filler = [f"w{rng.randrange(5000)}" for _ in range(rng.randrange(1, 120))]
+    return " ".join([*["lease"] * rng.randrange(1, 5), *filler, f"n{number}"])
+
+
+# ---------------------------------------------------------------- columns: the append-only files of a published index
+
+
+def test_columns_are_closed_when_a_later_one_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "terms").mkdir()
+    with warnings.catch_warnings(record=True) as leaked:
+        warnings.simplefilter("always")
+        with pytest.raises(IsADirectoryError), segment_files.opened_columns(tmp_path, None, ["ids", "terms"]):
+            pass
+        gc.collect()
+    assert not [warning.message for warning in leaked]
+
+
+def test_a_column_that_cannot_be_positioned_is_closed(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as leaked:
+        warnings.simplefilter("always")
+        with pytest.raises(OSError):
+            Column(tmp_path / "ids", Part(size=-1))
+        gc.collect()
+    assert not [warning.message for warning in leaked]
+
+
+def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "column"
+    column = segment_files.Column(path, segment_files.Part())
+    column.append(np.arange(100))
+    column.sync()
+    column.close()
+    read: list[Path] = []
+    checksum = segment_files.checksum
+    monkeypatch.setattr(segment_files, "checksum", lambda path, size: read.append(path) or checksum(path, size))
+    segment_files.verify(path, column.part, whole=True)
+    (tmp_path / "link").hardlink_to(path)
+    segment_files.verify(tmp_path / "link", column.part)
+    assert read == []
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(path, segment_files.Part(column.part.size, column.part.crc ^ 1))
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))  # also if the clock has not moved since
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(tmp_path / "link", column.part)
+    assert len(read) == 2
+
+
+def test_notes_of_written_files_are_bounded_and_those_in_use_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_files, "_written", {})
+    part = segment_files.replace_file(tmp_path / "used", b"content")
+    segment_files.note_written(tmp_path / "used", part)
+    for number in range(2 * segment_files.NOTED_FILES):
+        path = tmp_path / str(number)
+        path.write_bytes(b"content")
+        segment_files.note_written(path, part)
+        if number % 100 == 0:
+            segment_files.verify(tmp_path / "used", part)
+    assert len(segment_files._written) == segment_files.NOTED_FILES
+    monkeypatch.setattr(segment_files, "checksum", lambda path, size: Part())
+    segment_files.verify(tmp_path / "used", part)
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(tmp_path / "0", part)

@@ -1,7 +1,5 @@
 """Export and import, backup and restore, check and repair."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,6 +78,8 @@ def test_export_import_export_gives_the_same_bytes_and_the_same_answers(opened: 
     assert again.namespaces() == memory.namespaces()
     assert again.neighbors("Mary") == memory.neighbors("Mary")
     assert again.check() == []
+    assert again.repair()
+    assert answers(again) == answers(memory)
 
 
 @pytest.mark.spec("B9")

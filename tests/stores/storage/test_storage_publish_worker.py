@@ -1,7 +1,5 @@
 """Indexes are written by a child process, or by this process if the child fails."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

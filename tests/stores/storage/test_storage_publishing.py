@@ -1,7 +1,5 @@
 """One process at a time publishes; the others search, take over published indexes, and miss no change."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 import threading

@@ -3,8 +3,6 @@
 A failing input is written to the folder that -artifact_prefix names; add it to seeds/TARGET when the bug is fixed.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 

@@ -4,8 +4,6 @@ They cover all code that reads untrusted bytes: file formats, ignore rules, quer
 bodies of HTTP requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json

@@ -1,7 +1,5 @@
 """Fuzzing of every parser, the query analyser, imports, settings and HTTP bodies."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

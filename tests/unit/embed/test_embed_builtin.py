@@ -1,7 +1,5 @@
 """The built-in model: vectors, files pinned by hash, batches, WordPiece, execution providers."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """`onnx:FOLDER`, with folders made of the built-in model."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

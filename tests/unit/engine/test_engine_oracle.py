@@ -4,8 +4,6 @@ The ranking of the embedded store comes from the kernel: cosines after codes, BM
 expansion and fusion. The oracle computes everything in Python, from the exported records.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from random import Random

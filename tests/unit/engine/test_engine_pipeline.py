@@ -1,7 +1,5 @@
 """Retrievers run concurrently on one snapshot, with deadlines and turns; injected ones beside the built-in ones."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

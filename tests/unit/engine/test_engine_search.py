@@ -1,7 +1,5 @@
 """Memory.search: its arguments, filters, negations, and the response field by field."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Long items with several vectors, and the renewal of vectors that an earlier model made."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Collections and stores with questions: files, scopes, conversations, the cache of vectors."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

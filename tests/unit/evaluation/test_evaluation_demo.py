@@ -3,8 +3,6 @@
 Built-in model, real engine. Vectors of the notes are kept in pytest's cache, by model and text.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterable
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Metrics against ir-measures and ranx, the paired bootstrap, and tuning on one half of the questions."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

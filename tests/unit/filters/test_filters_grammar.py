@@ -1,7 +1,5 @@
 """The filter grammar and its error messages."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

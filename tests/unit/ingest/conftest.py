@@ -1,7 +1,5 @@
 """Fixtures of tests of folders: a store without an embedder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files crafted to make a parser slow or exhaust its memory."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Capture: what is proposed of a session, what is not, and what is taken back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

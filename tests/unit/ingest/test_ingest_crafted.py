@@ -1,7 +1,5 @@
 """Crafted files: each is indexed or skipped with a reason, within the limits of the process that reads them."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import time

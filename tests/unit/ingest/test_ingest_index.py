@@ -1,7 +1,5 @@
 """Runs of index: their items, and that the next run does only what is necessary."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Nothing outside the root is read, nothing blocks a run, and what is to be ignored is ignored."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Searches of indexed files: their names, path filters, and the graph of their links."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

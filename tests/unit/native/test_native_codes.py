@@ -1,7 +1,5 @@
 """Codes of vectors rule out only rows that cannot be among the nearest."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Damaged columns and odd numbers: the kernel raises an error or returns something, and never reads outside of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

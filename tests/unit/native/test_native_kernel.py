@@ -1,7 +1,5 @@
 """The C kernel against numpy and plain Python on random input, with damaged columns, and stamps of files."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -1,7 +1,5 @@
 """The nearest rows, found here or in the thread of the kernel, are those that cosines and their order give."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of the kernel compiled with the address and undefined-behaviour sanitizers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -17,7 +15,6 @@ PACKAGE = ROOT / "src" / "fourfold"
 TESTS = (
     "tests/unit/native/test_native_kernel.py",
     "tests/unit/native/test_native_codes.py",
-    "tests/unit/native/test_native_rankings.py",
     "tests/unit/native/test_native_nearest.py",
     "tests/unit/native/test_native_postings.py",
     "tests/unit/native/test_native_damaged.py",

@@ -1,7 +1,5 @@
 """Token estimates and budgets."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Scores from links in the graph, shared tags, and relations that questions ask for."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 

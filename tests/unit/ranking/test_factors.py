@@ -1,7 +1,5 @@
 """What becomes of scores: BM25, recency, confidence, a limit per file, explanations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

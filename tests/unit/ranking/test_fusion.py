@@ -1,7 +1,5 @@
 """Fusion: RRF, weighted and auto, by hand, against ranx, and by properties."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Plans of requests: presets and their settings, weights, alpha, routing."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 
@@ -240,8 +238,22 @@ def test_completed_weights_sum_to_one_and_only_a_pair_is_completed(semantic):
 
 
 @pytest.mark.spec("S5.3")
-def test_callers_weights_replace_alpha():
-    assert weights_of(plan(preset="memories", alpha=0.2, weights={"semantic": 1.0})) == {"semantic": 1.0}
+@pytest.mark.parametrize(("asked", "weights"), [
+    ({"only": ("keyword",)}, {"keyword": 1.0}), ({"only": ("semantic",), "fusion": "rrf"}, {"semantic": 1.0}),
+    ({"only": ["tags"], "preset": "memories", "alpha": 0.7}, {"tags": 1.0}),
+    ({"only": ("graph", "semantic"), "preset": "insights"}, {"semantic": 0.75, "graph": 0.25}),
+    ({"only": {"graph", "tags"}, "fusion": "weighted"}, {"graph": 0.5, "tags": 0.5}),
+    ({"only": ("keyword", "tags"), "weights": {"semantic": 0.7, "keyword": 0.3}}, {"keyword": 0.3}),
+    ({"preset": "memories", "alpha": 0.2, "weights": {"semantic": 1.0}}, {"semantic": 1.0}),
+])  # fmt: skip
+def test_only_shares_the_weights_of_the_preset_and_keeps_those_of_the_caller(asked, weights):
+    assert weights_of(plan(**asked)) == pytest.approx(weights)
+
+
+def test_only_with_all_retrievers_keeps_the_preset_and_auto_still_chooses_per_query():
+    assert plan(only=("keyword", "semantic"), preset="files") == plan(preset="files")
+    made = plan(only=("keyword", "semantic"))
+    assert (made.retrievers, made.weights, made.expand) == (("semantic", "keyword"), None, False)
 
 
 @pytest.mark.spec("B1")
@@ -250,27 +262,6 @@ def test_auto_with_a_weight_for_the_graph_expands_it():
 
 
 # ---------------------------------------------------------------- only
-
-
-def test_a_single_retriever_in_only_gets_the_whole_weight():
-    assert weights_of(plan(only=("keyword",))) == {"keyword": 1.0}
-    assert weights_of(plan(only=["tags"], preset="memories", alpha=0.7)) == {"tags": 1.0}
-    assert weights_of(plan(only=("semantic",), fusion="rrf")) == {"semantic": 1.0}
-
-
-def test_several_retrievers_in_only_share_the_weights_of_the_preset():
-    made = plan(only=("graph", "semantic"), preset="insights")
-    assert weights_of(made) == pytest.approx({"semantic": 0.75, "graph": 0.25})
-    assert weights_of(plan(only={"graph", "tags"}, fusion="weighted")) == {"graph": 0.5, "tags": 0.5}
-
-
-def test_only_with_all_retrievers_of_the_preset_changes_nothing():
-    assert plan(only=("keyword", "semantic"), preset="files") == plan(preset="files")
-
-
-def test_only_in_auto_still_chooses_per_query():
-    made = plan(only=("keyword", "semantic"))
-    assert (made.retrievers, made.weights, made.expand) == (("semantic", "keyword"), None, False)
 
 
 @pytest.mark.parametrize(
@@ -288,10 +279,6 @@ def test_only_in_memories_keeps_the_weights_set_by_alpha():
     assert (made.retrievers, made.weights, made.fixed) == (("semantic", "keyword"), None, {"semantic": 0.7})
     assert plan(only=("keyword", "graph"), preset="memories").fixed is None
     assert weights_of(plan(only=("keyword",), preset="memories")) == {"keyword": 1.0}
-
-
-def test_only_does_not_rescale_the_callers_weights():
-    assert weights_of(plan(only=("keyword", "tags"), weights={"semantic": 0.7, "keyword": 0.3})) == {"keyword": 0.3}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Rerankers: local models, endpoints, and the time that a search gives them."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import threading

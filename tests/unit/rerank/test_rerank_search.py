@@ -1,7 +1,5 @@
 """Searches with a reranker: its line in the score, its notes, and what happens without it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

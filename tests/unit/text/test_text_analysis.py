@@ -1,7 +1,5 @@
 """Analysis of texts into index terms: folding, stems, identifiers, in Python and in batches in C."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from itertools import accumulate

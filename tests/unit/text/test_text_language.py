@@ -1,7 +1,5 @@
 """Languages: detection, German compounds and verbs, real German and English collections."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile

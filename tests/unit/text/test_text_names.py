@@ -1,7 +1,5 @@
 """Names of nodes in queries and texts, links and headings of Markdown."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What of a query is searched for: negations, typing errors, remembered words."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Secrets are found by their form, made here at random: none is written into the repository."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

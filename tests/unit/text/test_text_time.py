@@ -7,8 +7,6 @@ N" goes from midnight until now (hours and minutes: exactly); early, mid and lat
 not_times.tsv: sentences with numbers, names and words like months that are no time expression.
 """
 
-from __future__ import annotations
-
 import csv
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

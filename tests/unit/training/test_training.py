@@ -1,7 +1,5 @@
 """What the training of the encoder computes without PyTorch."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
