@@ -265,12 +265,13 @@ def test_weights_that_do_not_sum_to_one_are_refused_at_load(text: str, tmp_path:
 def test_secrets_are_shown_as_set_and_never_in_repr() -> None:
     environ = {
         "FOURFOLD_OPENAI_API_KEY": SECRET,
+        "FOURFOLD_HTTP_TOKENS": f"alpha:{SECRET}-0123456789",
         "FOURFOLD_STORE": f"postgresql://me:{SECRET}@host/db?sslmode=require&password={SECRET}",
         "FOURFOLD_OPENAI_BASE_URL": f"https://user:{SECRET}@proxy.example/v1",
     }
     loaded = load({}, environ, None)
     assert loaded.settings.openai_api_key == SECRET
-    assert loaded.shown()["openai_api_key"].value == "set"
+    assert loaded.shown()["openai_api_key"].value == loaded.shown()["http_tokens"].value == "set"
     assert "host/db" in loaded.shown()["store"].value
     assert SECRET not in repr(loaded) + repr(loaded.settings) + repr(loaded.shown())
 

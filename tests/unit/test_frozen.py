@@ -61,6 +61,19 @@ def test_wrong_arguments_are_refused_as_by_a_dataclass(arguments: dict[str, Any]
     assert str(quick.value).removeprefix("Quick.") == str(usual.value).removeprefix("Usual.")
 
 
+def test_subclasses_keep_their_class_and_fields() -> None:
+    class Plain(Quick):
+        """Has a dictionary, as it has no slots."""
+
+    @dataclass(frozen=True)
+    class Longer(Quick):
+        more: int = 3
+
+    assert type(Plain("a")) is Plain
+    assert Plain("a", ["b"]).names == ["b"]
+    assert Longer("a", more=4) == Longer("a", [], False, 4)
+
+
 def test_an_object_of_the_thawed_class_becomes_a_frozen_one() -> None:
     made = thawed(Usual)("a")
     made.__class__ = Usual

@@ -1,9 +1,6 @@
 """Several servers and the command line on one store: each finds in its next call what another stored."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -17,35 +14,6 @@ from mcp_support import call, connected
 CLIENTS = 4
 SECONDS = 60.0
 WORDS = ("heron", "otter", "stork", "badger")
-
-
-async def found(client: Client, words: str, item: int) -> bool:
-    answer = await call(client, "full_text_search", query_text=words, top_k=20, max_tokens=50_000)
-    return item in [result["id"] for result in answer["results"]]
-
-
-def by_command(store: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "fourfold", "--store", str(store), *arguments]
-    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-
-
-@pytest.mark.spec("B6", "B7")
-async def test_two_servers_and_the_command_line_follow_each_other(tmp_path: Path) -> None:
-    async with connected(tmp_path, "--tools", "all") as one, connected(tmp_path, "--tools", "all") as other:
-        stored = await call(one, "store_memory", content="The otter sleeps under the bridge", key="otter")
-        item = stored["item"]["id"]
-        assert await found(other, "otter bridge", item)
-        assert "otter" in await asyncio.to_thread(by_command, tmp_path, "search", "otter")
-        await call(other, "update_memory", id=item, content="The badger sleeps under the bridge")
-        assert await found(one, "badger", item)
-        assert not await found(one, "otter", item)
-        added = int(await asyncio.to_thread(by_command, tmp_path, "add", "a stork from the command line"))
-        for client in (one, other):
-            assert await found(client, "stork", added)
-        await call(one, "delete_memory", ids=[item])
-        assert not await found(other, "badger", item)
-        assert (await call(other, "list_memories"))["items"][0]["id"] == added
 
 
 # ---------------------------------------------------------------- the soak

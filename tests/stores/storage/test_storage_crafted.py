@@ -1,5 +1,7 @@
 """Randomly changed exports: an import raises a typed error and changes nothing, or gives a consistent store."""
 
+from __future__ import annotations
+
 import json
 import tempfile
 from copy import deepcopy

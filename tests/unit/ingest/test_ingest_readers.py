@@ -1,5 +1,7 @@
 """Readers of every format: sections, titles, lines, tags, names, also of broken files."""
 
+from __future__ import annotations
+
 import json
 import zipfile
 import zlib
