@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from bars import Bar
 from corpus import Corpus
 from engine import BATCH, batches
+from report import Bar
 from setting import Setting, in_process, run_alone
 
 P = ParamSpec("P")

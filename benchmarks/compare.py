@@ -17,13 +17,36 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-import bars
 from corpus import WARM_UP, Corpus, prepare_corpus, recall_of
-from engine import MODES, TOP, Mode
-from growth import growth_bars, growth_table, plot
-from report import Result, as_json, as_markdown, figures_of, ratios, record, throughput_of
+from engine import (
+    ENGINES,
+    MODES,
+    TOP,
+    Answer,
+    Built,
+    Child,
+    Load,
+    Mode,
+    Task,
+    build_engine,
+    engine_class,
+    lacking,
+    under_load,
+)
+from report import (
+    Result,
+    as_json,
+    as_markdown,
+    bars_table,
+    figures_of,
+    growth_bars,
+    growth_table,
+    plot,
+    ratios,
+    record,
+    throughput_of,
+)
 from report import bars as comparison_bars
-from worker import ENGINES, Answer, Built, Child, Load, Task, build_engine, engine_class, lacking, under_load
 
 BLOCK = 20
 OURS = "fourfold"
@@ -38,7 +61,7 @@ def main() -> None:
     written = [compare(count, options) for count in options.items]
     if len(written) > 1:
         print(growth_table(written))
-        print(bars.as_markdown(growth_bars(written)))
+        print(bars_table(growth_bars(written)))
     if options.plot:
         plot(written, options.plot)
     if options.record:
@@ -57,7 +80,7 @@ def compare(count: int, options: argparse.Namespace) -> dict[str, object]:
     if options.json:
         options.json.mkdir(parents=True, exist_ok=True)
         (options.json / f"compare-{count}.json").write_text(text, encoding="utf-8")
-    print(as_markdown(results) + "\n\n" + bars.as_markdown(comparison_bars(count, results)) + "\n", flush=True)
+    print(as_markdown(results) + "\n\n" + bars_table(comparison_bars(count, results)) + "\n", flush=True)
     return json.loads(text)
 
 

@@ -1,24 +1,307 @@
 """The data of the comparison: items, vectors, graph edges and queries, all made from one fixed seed.
 
+Passages of about eighty words are cut from the documentation and sources found on this machine; queries are short ones
+of words and long ones that read like questions; vectors are clustered, as hard for an approximate index as real ones.
 Everything is cached in a folder outside the repository, so that every engine process reads the same files.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import html
 import json
+import random
+import re
+import sysconfig
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from passages import collect_passages
-from questions import Query, make_queries
-from vectors import DIMENSIONS, VectorModel
 
 Floats: TypeAlias = npt.NDArray[np.float32]
+
+PASSAGE_WORDS = 80
+PASSAGES_PER_FILE = 120
+PASSAGES_PER_TITLE = 500
+LARGEST_FILE_BYTES = 4_000_000
+SYSTEM_FOLDERS = (
+    "/usr/share/doc",
+    "/usr/share/man",
+    "/usr/share/info",
+    "/usr/share/perl",
+    "/usr/share/perl5",
+    "/usr/lib/python3",
+)
+SUFFIXES = frozenset({"", ".txt", ".md", ".rst", ".py", ".html", ".pod", ".pm", ".info", ".copyright", ".debian"})
+ENGLISH_MANUAL = re.compile(r"^man\d")
+MANUAL_SUFFIX = re.compile(r"^\.\d\w*$")
+MANUAL_MARKUP = re.compile(r"^\.\\\".*$|^[.']\w+ ?|\\f[A-Z]|\\[-&|^]|\\\([a-z]{2}", re.MULTILINE)
+HTML_TAG = re.compile(r"<[^>]{1,400}>")
+TITLE_WORD = re.compile(r"[a-z]{2,14}")
+GENERIC_STEMS = frozenset({"readme", "changelog", "copyright", "news", "init", "index", "main", "todo", "authors"})
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of text and the title of the file it was cut from (with a running number)."""
+
+    title: str
+    text: str
+
+
+def collect_passages(wanted: int, seed: int) -> tuple[list[Passage], int]:
+    """Return `wanted` distinct passages, and how many of them had to be recombined from others."""
+    passages = shuffled_real_passages(wanted, seed)
+    missing = wanted - len(passages)
+    passages.extend(recombined(passages, missing, seed))
+    return passages, missing
+
+
+def shuffled_real_passages(wanted: int, seed: int) -> list[Passage]:
+    """Read the text files in a fixed random order until there are enough distinct passages."""
+    found: list[Passage] = []
+    seen: set[bytes] = set()
+    numbers: Counter[str] = Counter()
+    for path in shuffled_files(seed):
+        base = title_base(path)
+        for text in islice(distinct_pieces(path, seen), PASSAGES_PER_TITLE - numbers[base]):
+            numbers[base] += 1
+            found.append(Passage(f"{base} {numbers[base]}", text))
+        if len(found) >= wanted:
+            break
+    random.Random(seed).shuffle(found)
+    return found[:wanted]
+
+
+def shuffled_files(seed: int) -> list[Path]:
+    """List the usable files of all source folders, shuffled the same way on every run."""
+    files = sorted({path for folder in source_folders() for path in text_files(folder)})
+    random.Random(seed).shuffle(files)
+    return files
+
+
+def source_folders() -> list[Path]:
+    """Return the folders to read: system documentation, the standard library, installed packages."""
+    python_paths = sysconfig.get_paths()
+    names = [*SYSTEM_FOLDERS, python_paths["stdlib"], python_paths["purelib"]]
+    return [Path(name) for name in names if Path(name).is_dir()]
+
+
+def text_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that look like English text or source."""
+    for path in folder.rglob("*"):
+        if is_text_name(path) and path.is_file() and path.stat().st_size <= LARGEST_FILE_BYTES:
+            yield path
+
+
+def is_text_name(path: Path) -> bool:
+    """Tell by its name whether a file holds readable text (manual pages: English ones only)."""
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    if "man" in path.parts:
+        english = ENGLISH_MANUAL.match(path.parent.name) and path.parent.parent.name == "man"
+        return bool(english and MANUAL_SUFFIX.match(plain.suffix))
+    return plain.suffix.lower() in SUFFIXES
+
+
+def distinct_pieces(path: Path, seen: set[bytes]) -> Iterator[str]:
+    """Yield the pieces of a file whose words were not seen before, up to a fixed number."""
+    for text in islice(pieces(readable_text(path)), PASSAGES_PER_FILE):
+        mark = hashlib.blake2b(text.lower().encode(), digest_size=12).digest()
+        if mark not in seen:
+            seen.add(mark)
+            yield text
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Cut text into pieces of about eighty words, leaving out short rests and tables of numbers."""
+    words = text.split()
+    for start in range(0, len(words) - PASSAGE_WORDS // 2, PASSAGE_WORDS):
+        piece = " ".join(words[start : start + PASSAGE_WORDS])
+        letters = sum(map(str.isalpha, piece))
+        if letters > 0.6 * len(piece) and len(piece) < PASSAGE_WORDS * 16:
+            yield piece
+
+
+def readable_text(path: Path) -> str:
+    """Return a file's text without markup, or nothing if it cannot be read as text."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError):
+        return ""
+    if b"\0" in raw:
+        return ""
+    return without_markup(path, raw.decode("utf-8", errors="ignore"))
+
+
+def without_markup(path: Path, text: str) -> str:
+    """Remove manual-page macros or HTML tags."""
+    if "man" in path.parts:
+        return MANUAL_MARKUP.sub("", text)
+    if ".html" in path.suffixes:
+        return html.unescape(HTML_TAG.sub(" ", text))
+    return text
+
+
+def title_base(path: Path) -> str:
+    """Name a file by one or two words of its name, helped by its folder if the name says little."""
+    words = TITLE_WORD.findall(path.name.split(".")[0].lower())
+    if not words or words[0] in GENERIC_STEMS:
+        words = TITLE_WORD.findall(path.parent.name.lower())[:1] + words
+    return " ".join(words[:2]) or "untitled"
+
+
+def recombined(passages: list[Passage], missing: int, seed: int) -> list[Passage]:
+    """Make further passages from the first half of one and the second half of another, with a title of both.
+
+    So the words of texts and titles are about as common among many items as among few.
+    """
+    chooser = random.Random(seed + 1)
+    numbers = Counter(passage.title.rpartition(" ")[0] for passage in passages)
+    made: list[Passage] = []
+    for _ in range(missing):
+        first, second = chooser.sample(passages, 2)
+        head, tail = first.text.split(), second.text.split()
+        text = " ".join(head[: len(head) // 2] + tail[len(tail) // 2 :])
+        base = f"{first.title.split()[0]} {second.title.split()[0]}"
+        numbers[base] += 1
+        made.append(Passage(f"{base} {PASSAGES_PER_TITLE + numbers[base]}", text))
+    return made
+
+
+WORD = re.compile(r"[A-Za-z]{4,14}")
+TOKEN = re.compile(r"[A-Za-z0-9]+")
+NAMED_IN_TEN = 3
+SHORT_WORDS = (1, 3)
+LONG_WORDS = (6, 15)
+RAREST_WORD = 3
+COMMONEST_SHARE = 0.05
+OPENINGS = ("how do i", "what is the", "why does the", "where can i find", "when should the", "which", "is there a")
+JOINTS = ("with", "and the", "for", "in", "from")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query text; `named` is the title of the graph node it names, or empty."""
+
+    text: str
+    named: str
+
+    def row(self) -> list[str]:
+        """Return the query as a list for JSON."""
+        return [self.text, self.named]
+
+
+class QueryMaker:
+    """Draws queries from titles and texts in a repeatable way."""
+
+    def __init__(self, documents: list[tuple[str, str]], seed: int) -> None:
+        self._documents = documents
+        self._random = random.Random(seed)
+        counts = Counter(word for _, text in documents for word in set(WORD.findall(text.lower())))
+        limit = max(COMMONEST_SHARE * len(documents), RAREST_WORD + 1)
+        self._content = {word for word, count in counts.items() if RAREST_WORD <= count <= limit}
+
+    def draw(self, long: bool, names_node: bool) -> Query:
+        """Draw one query of the given kind."""
+        named = self._random.choice(self._documents)[0] if names_node else ""
+        text = self._question(named) if long else self._words(named)
+        return Query(text, named)
+
+    def _words(self, named: str) -> str:
+        """Return one to three content words, or the title of the named node."""
+        if named:
+            return named
+        _, text = self._random.choice(self._documents)
+        content = sorted(set(WORD.findall(text.lower())) & self._content)
+        return " ".join(self._random.sample(content, min(len(content), self._random.randint(*SHORT_WORDS))))
+
+    def _question(self, named: str) -> str:
+        """Return a question with a phrase of some passage in it, and the named node's title."""
+        opening = self._random.choice(OPENINGS).split()
+        about = [*named.split(), *self._random.choice(JOINTS).split()] if named else []
+        used = len(opening) + len(about)
+        length = self._random.randint(max(LONG_WORDS[0], used + 2), LONG_WORDS[1])
+        return " ".join([*opening, *about, *self._phrase(length - used)])
+
+    def _phrase(self, length: int) -> list[str]:
+        """Return consecutive words of a random passage."""
+        _, text = self._random.choice(self._documents)
+        tokens = TOKEN.findall(text.lower())
+        start = self._random.randrange(max(1, len(tokens) - length))
+        return tokens[start : start + length]
+
+
+def make_queries(documents: list[tuple[str, str]], count: int, seed: int) -> list[Query]:
+    """Make distinct queries, half of them short, three in ten naming a node, in random order."""
+    maker = QueryMaker(documents, seed)
+    made: dict[str, Query] = {}
+    while len(made) < count:
+        number = len(made)
+        query = maker.draw(long=number % 2 == 1, names_node=number // 2 % 10 < NAMED_IN_TEN)
+        if query.text:
+            made.setdefault(query.text, query)
+    queries = list(made.values())
+    random.Random(seed).shuffle(queries)
+    return queries
+
+
+DIMENSIONS = 384
+LATENT_DIMENSIONS = 64
+CENTRES = 1000
+ITEM_NOISE = 1.0
+ROUGHNESS = 0.25
+QUERY_NOISE = 0.5
+PART = 100_000
+"""Vectors drawn together: bounds the memory that a million of them need."""
+
+
+class VectorModel:
+    """Cluster centres in a low-dimensional subspace, with noise as long as the centres around them."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        square = self._random.standard_normal((DIMENSIONS, LATENT_DIMENSIONS))
+        self._basis: Floats = np.linalg.qr(square)[0].T.astype(np.float32)
+        self._scales: Floats = (1.0 / np.sqrt(np.arange(2, LATENT_DIMENSIONS + 2))).astype(np.float32)
+        self._centres = self._directions(CENTRES)
+
+    def items(self, count: int) -> Iterator[Floats]:
+        """Draw unit vectors around the centres, in parts; some clusters are much larger than others."""
+        sizes = self._random.pareto(1.5, CENTRES) + 1.0
+        chosen = self._random.choice(CENTRES, count, p=sizes / sizes.sum())
+        for start in range(0, count, PART):
+            part = chosen[start : start + PART]
+            yield unit(self._centres[part] + self._noise(len(part), ITEM_NOISE))
+
+    def near(self, vectors: Floats, count: int) -> Floats:
+        """Draw unit vectors near randomly chosen given ones."""
+        chosen = self._random.choice(len(vectors), count)
+        return unit(vectors[chosen] + self._noise(count, QUERY_NOISE))
+
+    def _noise(self, count: int, length: float) -> Floats:
+        """Draw noise of about the given length: most of it in the subspace, some in all directions."""
+        lengths = self._random.uniform(0.5 * length, 1.5 * length, (count, 1)).astype(np.float32)
+        rough = unit(self._random.standard_normal((count, DIMENSIONS), dtype=np.float32))
+        noise: Floats = lengths * (self._directions(count) + np.float32(ROUGHNESS) * rough)
+        return noise
+
+    def _directions(self, count: int) -> Floats:
+        """Draw unit vectors in the subspace, with some directions more common than others."""
+        latent: Floats = self._random.standard_normal((count, LATENT_DIMENSIONS), dtype=np.float32)
+        return unit(np.matmul(latent * self._scales, self._basis, dtype=np.float32))
+
+
+def unit(rows: Floats) -> Floats:
+    """Scale every row to length one."""
+    scaled: Floats = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
+
 
 SEED = 20240607
 FORMAT = 4

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bars import Bar, as_markdown
 from corpus import Corpus
+from report import Bar, bars_table
 from setting import Setting, in_process, options_parser, setting_of
 
 BAR = 1.1
@@ -132,7 +132,7 @@ def main() -> None:
     parser.set_defaults(items=10_000)
     parser.add_argument("--texts", type=int, default=TEXTS, help="how many texts to embed")
     options = parser.parse_args()
-    print(as_markdown(embedding_bars(setting_of(options), options.texts)))
+    print(bars_table(embedding_bars(setting_of(options), options.texts)))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,9 @@ from pathlib import Path
 
 from building import processor_seconds
 from corpus import Corpus
-from engine import MEGABYTE
+from engine import MEGABYTE, resident_memory
 from fourfold_engine import FourfoldEngine
 from setting import options_parser, setting_of
-from worker import resident_memory
 
 LOOK_EVERY_SECONDS = 0.5
 QUERIES = 20

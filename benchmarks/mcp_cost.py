@@ -23,8 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from corpus import collect_passages
 from mcp import Client, StdioServerParameters
-from passages import collect_passages
 
 from fourfold import AsyncMemory, NewItem, wire
 from fourfold.serve.mcp.answers import SEARCH_TOKENS, search_answer

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus import Corpus, Item
+from corpus import DIMENSIONS, Corpus, Item
 from engine import BATCH, DEPTH, TOP, Engine, Value, Vector, batches, fuse_ranks, tuned
-from vectors import DIMENSIONS
 
 TOKEN = re.compile(r"\w+")
 STOP_WORDS = frozenset(

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from corpus import Corpus, Item
+from corpus import DIMENSIONS, PASSAGE_WORDS, Corpus, Item
 from engine import BATCH, DEPTH, RANK_CONSTANT, TOP, Engine, Vector, batches, tuned
-from passages import PASSAGE_WORDS
-from vectors import DIMENSIONS
 
 EF_LADDER = (200, 256, 384, 512, 800)
 WORDS = "words"

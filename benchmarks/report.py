@@ -1,4 +1,4 @@
-"""The figures of a comparison, as one Markdown table and as JSON."""
+"""The figures of a comparison, as Markdown tables, as bars that they have to clear, as plots, and as JSON."""
 
 from __future__ import annotations
 
@@ -7,18 +7,124 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from bars import Bar
 from corpus import Corpus
-from engine import DEPTH, MODES, TOP, Mode
-from worker import Answer, Built, Load, Resident, engine_class
+from engine import DEPTH, MODES, TOP, Answer, Built, Load, Mode, Resident, engine_class
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A figure that must be at most the bar, or at least."""
+
+    what: str
+    measured: float
+    bar: float
+    least: bool = False
+    note: str = ""
+
+    @property
+    def cleared(self) -> bool:
+        """Whether the figure is on the right side."""
+        return self.measured >= self.bar if self.least else self.measured <= self.bar
+
+
+def bars_table(bars: Iterable[Bar]) -> str:
+    """Lay the figures out with one line each."""
+    return "\n".join(["| what | measured | bar | | how |", "|---|--:|--:|---|---|", *map(line, bars)])
+
+
+def line(bar: Bar) -> str:
+    """One line of the table."""
+    sign = "≥" if bar.least else "≤"
+    verdict = "yes" if bar.cleared else "**no**"
+    return f"| {bar.what} | {shown(bar.measured)} | {sign} {bar.bar:g} | {verdict} | {bar.note} |"
+
+
+def shown(figure: float) -> str:
+    """Three digits of a figure."""
+    return f"{figure:.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
+
+
+Written: TypeAlias = dict[str, Any]
+
+PANELS = (
+    ("hybrid p50, ms", lambda result: result["figures"]["hybrid"]["p50"]),
+    ("hybrid p95, ms", lambda result: result["figures"]["hybrid"]["p95"]),
+    ("keyword p95, ms", lambda result: result["figures"]["keyword"]["p95"]),
+    ("vector p95, ms", lambda result: result["figures"]["vector"]["p95"]),
+    ("build, s", lambda result: result["built"]["seconds"]),
+    ("memory of its own, MB", lambda result: result["resident"]["anonymous"]),
+)
+TENFOLD_P95 = 4.0
+OURS = "fourfold"
+
+
+def items_of(run: Written) -> int:
+    """How many items a run had."""
+    count: int = run["items"]
+    return count
+
+
+def growth_table(runs: Sequence[Written]) -> str:
+    """One line for each engine and figure, one column for each size."""
+    lines = ["| | " + " | ".join(f"{items_of(run):,}" for run in runs) + " |", "|---|" + "--:|" * len(runs)]
+    for label, points in lines_of(runs).items():
+        for title, pick in PANELS:
+            cells = [f"{pick(points[items_of(run)]):.1f}" if items_of(run) in points else "–" for run in runs]
+            lines.append(f"| {label}: {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def lines_of(runs: Sequence[Written]) -> dict[str, dict[int, Any]]:
+    """Each engine's result by the number of items."""
+    found: dict[str, dict[int, Any]] = {}
+    for run in runs:
+        for result in run["results"]:
+            found.setdefault(result["label"], {})[items_of(run)] = result
+    return found
+
+
+def growth_bars(runs: Sequence[Written]) -> list[Bar]:
+    """What ten times the items may cost."""
+    ours = {items_of(run): result for run in runs for result in run["results"] if result["name"] == OURS}
+    return [
+        Bar(f"hybrid p95 at {count * 10:,} / at {count:,}", p95(ours[count * 10]) / p95(ours[count]), TENFOLD_P95)
+        for count in sorted(ours)
+        if count * 10 in ours
+    ]
+
+
+def p95(result: Any) -> float:
+    """Of hybrid search."""
+    figure: float = result["figures"]["hybrid"]["p95"]
+    return figure
+
+
+def plot(runs: Sequence[Written], path: Path) -> None:
+    """Draw one panel a figure, one line an engine, both axes logarithmic."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    for axis, (title, pick) in zip(axes.flat, PANELS, strict=True):
+        for label, points in lines_of(runs).items():
+            counts = sorted(points)
+            width = 2.5 if label.startswith("Fourfold") else 1.2
+            axis.plot(counts, [pick(points[count]) for count in counts], marker="o", label=label, linewidth=width)
+        axis.set(title=title, xscale="log", yscale="log", xlabel="items")
+        axis.grid(visible=True, which="both", alpha=0.25)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path)
+
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "speed.json"

@@ -1,6 +1,10 @@
-"""Searching under what happens to a store: being opened, being built, and the price of fusing it all.
+"""Searching under what happens to a store: being opened, being built, the price of fusing it all, and fresh writes.
 
 python benchmarks/serving.py --items 100000
+
+What it costs to see another process's write at once: one process stores, another searches, in turns. The reader's
+searches come in pairs: one without a write before it, and one directly after the writer's commit, which must show that
+commit. So noise of the machine hits both alike. The store is a copy of the one that compare.py builds.
 """
 
 from __future__ import annotations
@@ -9,18 +13,167 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from bars import Bar
-from corpus import WARM_UP, Corpus
-from engine import BATCH, TOP, batches
+from corpus import WARM_UP, Corpus, item_key
+from engine import BATCH, PROCESSES, TOP, Vector, batches
+from report import Bar
 from setting import Setting, in_process, run_alone
+
+Kind: TypeAlias = Literal["add", "update", "forget"]
+
+KINDS: tuple[Kind, ...] = ("add", "update", "forget")
+FRESHNESS_BAR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, and the key of the item that a write brings into its answer or takes out of it."""
+
+    text: str
+    vector: Vector
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How long a search took, when it ended by the clock of all processes, and whether the item was in its answer."""
+
+    seconds: float
+    end: float
+    found: bool
+
+
+@dataclass
+class Times:
+    """What was measured of one kind of write."""
+
+    calm: list[float] = field(default_factory=list)
+    after_write: list[float] = field(default_factory=list)
+    from_commit: list[float] = field(default_factory=list)
+
+
+def published(folder: Path) -> None:
+    """Publish what is left to publish: all of it, if the store was built by another version."""
+    from fourfold import Memory
+
+    with Memory.open(folder, embedder="none") as memory:
+        memory.index()
+
+
+def measure(folder: Path, corpus: Corpus, rounds: int) -> dict[Kind, Times]:
+    """Let the kinds of write take turns, each with a search before it and one after it."""
+    queries = [
+        Question(query.text, vector) for query, vector in zip(corpus.queries(), corpus.query_vectors(), strict=True)
+    ]
+    times = {kind: Times() for kind in KINDS}
+    with running(write, folder) as writer, running(read, folder) as reader:
+        for query in queries[corpus.query_count :]:
+            ask(reader, query)
+        for pair, item in enumerate(islice(corpus.items(), rounds)):
+            calm, other = (queries[number % corpus.query_count] for number in (pair, pair ^ 1))  # both roles for each
+            questions = {
+                "add": replace(other, text=f"{other.text} addword{pair}", key=f"fresh-{pair}"),
+                "update": replace(other, text=f"{other.text} updateword{pair}", key=item_key(rounds + pair)),
+                "forget": Question(f"{item.title} {item.text[:40]}", corpus.vectors()[pair], item.key),
+            }
+            for kind in KINDS:
+                one_round(writer, reader, times[kind], kind, calm, questions[kind])
+    return times
+
+
+def one_round(
+    writer: Connection, reader: Connection, times: Times, kind: Kind, calm: Question, fresh: Question
+) -> None:
+    """Search twice without a write before the second, write, and search for what was written."""
+    known = ask(reader, fresh).found
+    before = ask(reader, calm)
+    writer.send((kind, fresh))
+    committed: float = writer.recv()
+    after = ask(reader, fresh)
+    if (known, after.found) != (kind == "forget", kind != "forget"):
+        raise SystemExit(f"{kind} of {fresh.key}: found before it: {known}, directly after the commit: {after.found}")
+    times.calm.append(before.seconds)
+    times.after_write.append(after.seconds)
+    times.from_commit.append(after.end - committed)
+
+
+def ask(reader: Connection, question: Question) -> Seen:
+    """Let the reader search."""
+    reader.send(question)
+    seen: Seen = reader.recv()
+    return seen
+
+
+# ---------------------------------------------------------------- the two processes
+
+Answering: TypeAlias = Callable[[Any, Any], Any]
+
+
+@contextmanager
+def running(work: Answering, folder: Path) -> Iterator[Connection]:
+    """A process that has the store open and answers requests until the block ends."""
+    mine, theirs = PROCESSES.Pipe()
+    process = PROCESSES.Process(target=serve, args=(theirs, work, folder), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        mine.recv()
+        yield mine
+        mine.send(None)
+        process.join()
+    finally:
+        process.kill()
+
+
+def serve(pipe: Connection, work: Answering, folder: Path) -> None:
+    """Be such a process: open the store as a server does, and answer until told to stop."""
+    from fourfold import Memory, Settings
+
+    patient = Settings(retriever_seconds=60)  # the first search opens the indexes, on a machine that may be busy
+    with Memory.open(folder, embedder="none", settings=patient) as memory:
+        pipe.send("ready")
+        while request := pipe.recv():
+            pipe.send(work(memory, request))
+
+
+def read(memory: Any, question: Question) -> Seen:
+    """Search, and measure it."""
+    begin = time.perf_counter()
+    response = memory.search(question.text, vector=question.vector, top_k=TOP)
+    end = time.perf_counter()
+    if response.degraded:
+        raise RuntimeError(f"answered without: {response.degraded}")
+    return Seen(end - begin, end, question.key in [result.key for result in response.results])
+
+
+def write(memory: Any, request: tuple[Kind, Question]) -> float:
+    """Add, replace or forget the question's item, and say when that was committed."""
+    kind, question = request
+    if kind == "forget":
+        memory.forget([f"key:{question.key}"])
+    else:
+        memory.add(new_item(question))
+    return time.perf_counter()
+
+
+def new_item(question: Question) -> Any:
+    """An item that this question finds, with its vector, in place of the one that has the key."""
+    from fourfold import NewItem
+
+    return NewItem(f"What was asked: {question.text}", key=question.key, vector=question.vector)
+
+
+# ---------------------------------------------------------------- the table
+
 
 OPEN_BAR = 1.0
 STARTING_BAR = 0.6
@@ -29,6 +182,33 @@ OVERHEAD_BAR = 1.0
 OPENINGS = 5
 ADDED_SHARE = 0.3
 """Share of the items that is added again under other keys. Above a quarter the approximate index is rebuilt."""
+ROUNDS = 100
+
+
+def freshness_bars(setting: Setting) -> list[Bar]:
+    """A search directly after another process's commit, which it must show, beside one without a write before it."""
+    with setting.copied_store() as folder:
+        published(folder)
+        times = measure(folder, setting.corpus, min(ROUNDS, setting.corpus.item_count // 4))
+    return [
+        Bar(
+            f"search after another process's {kind} / a calm one",
+            ratio(found),
+            FRESHNESS_BAR,
+            note=medians(found),
+        )
+        for kind, found in times.items()
+    ]
+
+
+def ratio(times: Times) -> float:
+    """Of the medians."""
+    return float(np.median(times.after_write) / np.median(times.calm))
+
+
+def medians(times: Times) -> str:
+    """Both, in milliseconds."""
+    return f"p50 {np.median(times.after_write) * 1000:.2f} / {np.median(times.calm) * 1000:.2f} ms"
 
 
 def serving_bars(setting: Setting) -> list[Bar]:

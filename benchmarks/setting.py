@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from bars import Bar, as_markdown
 from compare import CACHE, OURS, build, describe
 from corpus import Corpus, prepare_corpus
-from worker import PROCESSES
+from engine import PROCESSES
+from report import Bar, bars_table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,4 +73,4 @@ def setting_of(options: argparse.Namespace) -> Setting:
 
 def run_alone(about: str | None, measure: Callable[[Setting], list[Bar]]) -> None:
     """Be a command that prints one measurement's bars."""
-    print(as_markdown(measure(setting_of(options_parser(about).parse_args()))))
+    print(bars_table(measure(setting_of(options_parser(about).parse_args()))))
