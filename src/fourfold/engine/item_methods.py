@@ -77,7 +77,8 @@ class ItemMethods(OpenStore):
                 self._embedding.fits(self.namespace)
         with self._writing(names=self.settings.links and bring_names(checked)) as tx:
             self._require_unchanged(expected)
-            stored = tx.items.put(checked, now(), links=self.settings.links)
+            moment = now()
+            stored = tx.items.put(checked, moment, links=self.settings.links)
             keyed.done(tx, [item.id for item in stored])
         if wait:
             self._embed_now([item.id for item in stored])

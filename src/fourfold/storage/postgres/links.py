@@ -7,6 +7,7 @@ same in any store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fourfold import limits
@@ -142,9 +143,9 @@ class PostgresGraph(GraphReader["PostgresSnapshot"]):
 # ---------------------------------------------------------------- tags
 
 
+@dataclass(frozen=True, slots=True)
 class TagUses:
-    def __init__(self, at: PostgresSnapshot) -> None:
-        self._at = at
+    _at: PostgresSnapshot
 
     def counts(self) -> Mapping[str, int]:
         ns = self._at.ns

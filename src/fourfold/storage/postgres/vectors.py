@@ -90,9 +90,9 @@ class Sample:
         return Background(float(self.vectors.mean(axis=0, dtype=np.float64) @ query.astype(np.float64)))
 
 
+@dataclass(frozen=True, slots=True)
 class VectorSearch:
-    def __init__(self, at: PostgresSnapshot) -> None:
-        self._at = at
+    _at: PostgresSnapshot
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
         """Starts a search: in another thread with a distributed index; otherwise when the result is requested, since a

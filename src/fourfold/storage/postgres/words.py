@@ -8,7 +8,7 @@ enough were read. Analysed texts and statistics are written with the item they b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,9 +188,9 @@ _ANYTHING: Condition = ("", ())
 NOTHING = Scored(NONE, np.empty(0), np.empty(0))
 
 
+@dataclass(frozen=True, slots=True)
 class KeywordSearch:
-    def __init__(self, at: PostgresSnapshot) -> None:
-        self._at = at
+    _at: PostgresSnapshot
 
     def match(self, text: str, limit: int, filters: Filters) -> Ranking:
         unfiltered = filters.condition is None

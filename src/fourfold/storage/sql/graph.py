@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from fourfold import validation as rules
@@ -48,11 +49,11 @@ NOTHING_GONE = Gone([], [])
 S = TypeVar("S", bound="SqlSnapshot[Any]")
 
 
+@dataclass(frozen=True)
 class GraphReader(ABC, Generic[S]):
     """The graph of a namespace. How links are found, and which items pass filters, differs between the databases."""
 
-    def __init__(self, at: S) -> None:
-        self._at = at
+    _at: S
 
     @abstractmethod
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:

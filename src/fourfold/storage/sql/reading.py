@@ -9,6 +9,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -126,6 +127,10 @@ class SqlSnapshot(ABC, Generic[N]):
     """The `Db` of the transaction."""
     namespace: str
     ns: N
+    words: Words
+    vectors: Vectors
+    graph: GraphReader[Any]
+    tags: Tags
     deadline: Deadline
     """A read that exceeds it is TimedOut. The caller may change its fields."""
     exists: bool
@@ -138,22 +143,6 @@ class SqlSnapshot(ABC, Generic[N]):
     """False if no file is indexed, so that no query can name one."""
     has_sources = True
     """Whether items may refer to raw records."""
-
-    @property
-    @abstractmethod
-    def words(self) -> Words: ...
-
-    @property
-    @abstractmethod
-    def vectors(self) -> Vectors: ...
-
-    @property
-    @abstractmethod
-    def graph(self) -> GraphReader[Any]: ...
-
-    @property
-    @abstractmethod
-    def tags(self) -> Tags: ...
 
     @abstractmethod
     def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:
@@ -248,9 +237,9 @@ class Cache(Generic[T]):
         return self.add(ns, change, what, fresh())
 
 
+@dataclass(frozen=True, slots=True)
 class ItemReader:
-    def __init__(self, at: SqlSnapshot[Any]) -> None:
-        self._at = at
+    _at: SqlSnapshot[Any]
 
     def get(self, ids: Sequence[int]) -> dict[int, Item]:
         at = self._at

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import compress
@@ -115,22 +115,8 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
-
-    @property
-    def words(self) -> SqliteWords:
-        return SqliteWords(self)
-
-    @property
-    def vectors(self) -> SqliteVectors:
-        return SqliteVectors(self)
-
-    @property
-    def graph(self) -> SqliteGraph:
-        return SqliteGraph(self)
-
-    @property
-    def tags(self) -> SqliteTags:
-        return SqliteTags(self)
+        self.words, self.vectors = SqliteWords(self), SqliteVectors(self)
+        self.graph, self.tags = SqliteGraph(self), SqliteTags(self)
 
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, ids)
@@ -196,9 +182,9 @@ class _OfItem(Protocol):
 I = TypeVar("I", bound=_OfItem)  # noqa: E741
 
 
+@dataclass(frozen=True, slots=True)
 class SqliteWords:
-    def __init__(self, at: SqliteSnapshot) -> None:
-        self._at = at
+    _at: SqliteSnapshot
 
     def match(self, text: str, limit: int, filters: Filters) -> Ranking:
         at = self._at
@@ -227,9 +213,9 @@ class SqliteWords:
         return indexes.read_texts(at, lambda state: text_index.having(state, terms, limit, at.allowed(filters)))
 
 
+@dataclass(frozen=True, slots=True)
 class SqliteVectors:
-    def __init__(self, at: SqliteSnapshot) -> None:
-        self._at = at
+    _at: SqliteSnapshot
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
         """Runs beside the caller if no other search runs in this process."""
@@ -307,9 +293,9 @@ class SqliteGraph(GraphReader[SqliteSnapshot]):
         return links.walk(strengths, self._at.allowed(filters), limit, mentions)
 
 
+@dataclass(frozen=True, slots=True)
 class SqliteTags:
-    def __init__(self, at: SqliteSnapshot) -> None:
-        self._at = at
+    _at: SqliteSnapshot
 
     def counts(self) -> Mapping[str, int]:
         at = self._at
