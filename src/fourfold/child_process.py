@@ -38,53 +38,32 @@ def start(
     stdout: int = subprocess.DEVNULL,
     pass_fds: Collection[int] = (),
     one_thread: bool = False,
+    detached: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Run `main` of a module of this package. Paths in the arguments must be absolute. Raises CannotStart.
 
     `one_thread`: the child multiplies no matrices; the threads of OpenBLAS would spin for 0.1 s when it starts.
+    `detached`: the child outlives this process and its terminal session.
     """
-    return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds, one_thread=one_thread)
-
-
-def start_detached(module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Run `main` of a module of this package in a process that outlives this one and its terminal session."""
-    if sys.platform == "win32":
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-        return _start(module, arguments, stdin=stdin, creationflags=flags)
-    return _start(module, arguments, stdin=stdin, start_new_session=True)
-
-
-def _start(
-    module: str,
-    arguments: tuple[str, ...],
-    *,
-    stdin: int = subprocess.DEVNULL,
-    stdout: int = subprocess.DEVNULL,
-    pass_fds: Collection[int] = (),
-    start_new_session: bool = False,
-    creationflags: int = 0,
-    one_thread: bool = False,
-) -> subprocess.Popen[bytes]:
     if "python" not in Path(sys.executable or "").name.lower():
         raise CannotStart(f"{sys.executable or 'this program'} is not a Python interpreter")
+    flags = 0
+    if sys.platform == "win32" and detached:
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    folders = os.pathsep.join([str(_PACKAGE.parent), *users])
     try:
         return subprocess.Popen(  # noqa: S603  the interpreter itself, with code of this package
-            [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _folders(), module, *arguments],
+            [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, folders, module, *arguments],
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
             cwd=_PACKAGE,
             env=environment | ({"OPENBLAS_NUM_THREADS": "1"} if one_thread else {}),
-            start_new_session=start_new_session,
-            creationflags=creationflags,
+            start_new_session=detached and sys.platform != "win32",
+            creationflags=flags,
         )
     except OSError as error:
         raise CannotStart(f"no child process can be started ({error.strerror})") from error
-
-
-def _folders() -> str:
-    """Folders that a child imports from, besides the standard library and the interpreter's site-packages."""
-    users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    return os.pathsep.join([str(_PACKAGE.parent), *users])

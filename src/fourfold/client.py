@@ -30,13 +30,10 @@ from fourfold.embed.base import check_vector
 from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page
+from fourfold.model import Edge, GivenFilters, Item, ItemPatch, Json, NewItem, Page, Vector
 from fourfold.operations import JSONL, OPERATIONS, Operation
 from fourfold.retrieval import SearchResponse
 from fourfold.wire import decode, encode, response_of, value_of
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from fourfold.engine.proposals import ProposalMethods
 from fourfold.engine.scope import CURRENT, View, window_of
 from fourfold.engine.search import Analysis, Why, analysis
 from fourfold.errors import InvalidQuery, RequestError
-from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem, Stats
+from fourfold.model import NO_FILTERS, GivenFilters, Json, NewItem, Stats, Vector
 from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest, checked_cut
 from fourfold.retrieval import SearchResponse
@@ -33,7 +33,6 @@ from fourfold.storage.sql.dialect import micros
 
 if TYPE_CHECKING:
     from fourfold.engine.replication import SyncReport
-    from fourfold.model import Vector
     from fourfold.storage.exchange import Moved
     from fourfold.storage.values import Vocabulary
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vector: TypeAlias = NDArray[np.float32]
-
 T = TypeVar("T")
+
+Vector: TypeAlias = "NDArray[np.float32]"
 
 Json: TypeAlias = Any
 """A value that `json.loads` can return."""

@@ -12,20 +12,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from fourfold.embed import session as native
 from fourfold.embed.base import readable
 from fourfold.embed.builtin import bert_vocabulary
 from fourfold.embed.endpoint import Endpoint, Service, check_key, check_url
 from fourfold.embed.onnx import MODELS, TOKENIZERS, SavedTokenizer, max_tokens, one_of, settings
-from fourfold.embed.session import (
-    CPU,
-    checked,
-    content,
-    import_native,
-    input_type,
-    native_errors,
-    open_native,
-    package_folder,
-)
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable, InvalidQuery, InvalidSetting, RerankerUnavailable
 from fourfold.model import Item
@@ -42,7 +33,7 @@ class RerankSettings:
     model: str = ""
     languages: tuple[str, ...] = ()
     """That the model knows; empty: what the provider says."""
-    onnx_provider: str = CPU
+    onnx_provider: str = native.CPU
 
 
 def create(name: str, settings: RerankSettings) -> Reranker:
@@ -221,7 +212,7 @@ class CrossEncoder:
     """A model from a pair of texts to one score. It loads on first use; several threads may use it at once."""
 
     def __init__(
-        self, parts: Callable[[], CrossEncoderParts], languages: frozenset[str] | None, provider: str = CPU
+        self, parts: Callable[[], CrossEncoderParts], languages: frozenset[str] | None, provider: str = native.CPU
     ) -> None:
         self.languages = languages
         self._parts = parts
@@ -261,18 +252,18 @@ class _Session:
 
     def __init__(self, parts: CrossEncoderParts, provider: str) -> None:
         self._tokenizer = parts.tokenizer
-        self._native = open_native(parts.model, provider, FOLDER_REMEDY)
-        self._inputs = dict(input_type(node) for node in self._native.get_inputs())
+        self._native = native.open_native(parts.model, provider, FOLDER_REMEDY)
+        self._inputs = dict(native.input_type(node) for node in self._native.get_inputs())
         self._output = self._native.get_outputs()[0].name
 
     def score(self, query: str, text: str, budget: Budget) -> float | None:
         """None if the budget ended before."""
-        options = import_native().RunOptions()
+        options = native.import_native().RunOptions()
         budget.on_cancel(lambda: setattr(options, "terminate", True))
         if budget.is_over:
             return None
         try:
-            with of_reranker(), native_errors("run", FOLDER_REMEDY):
+            with of_reranker(), native.native_errors("run", FOLDER_REMEDY):
                 logits = self._native.run([self._output], self._feeds(query, text), options)[0]
         except RerankerUnavailable:
             if budget.is_over:  # terminated
@@ -298,7 +289,7 @@ def relevance(logits: Any) -> float:
     return float(row[-1] - row[0]) if row.size == 2 else float(row[0])
 
 
-def folder_model(folder: Path, languages: frozenset[str] | None, provider: str = CPU) -> CrossEncoder:
+def folder_model(folder: Path, languages: frozenset[str] | None, provider: str = native.CPU) -> CrossEncoder:
     """RerankerUnavailable at once if the folder holds no model: loading takes longer than many searches have."""
     place = folder.expanduser().absolute()
     with of_reranker():
@@ -310,7 +301,7 @@ def tokenizer(folder: Path) -> PairTokenizer:
     file, most = one_of(folder, TOKENIZERS), min(PAIR_TOKENS, max_tokens(folder))
     if file.name == "vocab.txt":
         lowercase = settings(folder, "tokenizer_config.json").get("do_lower_case", True)
-        return WordPiecePairs(content(file, FOLDER_REMEDY), most, lowercase=bool(lowercase))
+        return WordPiecePairs(native.content(file, FOLDER_REMEDY), most, lowercase=bool(lowercase))
     return SavedTokenizer(file, most)
 
 
@@ -339,12 +330,12 @@ LANGUAGES = frozenset({"en"})
 MODEL_REMEDY = "Run `pip install --force-reinstall 'fourfold[rerank]'`"
 
 
-def built_in_model(provider: str = CPU) -> CrossEncoder:
+def built_in_model(provider: str = native.CPU) -> CrossEncoder:
     return CrossEncoder(parts, LANGUAGES, provider)
 
 
 def parts() -> CrossEncoderParts:
-    model = checked(model_file(), MODEL_SHA256, MODEL_REMEDY)
+    model = native.checked(model_file(), MODEL_SHA256, MODEL_REMEDY)
     return CrossEncoderParts(model, WordPiecePairs(bert_vocabulary(), PAIR_TOKENS))
 
 
@@ -353,4 +344,4 @@ def is_installed() -> bool:
 
 
 def model_file() -> Path:
-    return package_folder(PACKAGE, "ms-marco", "rerank") / MODEL
+    return native.package_folder(PACKAGE, "ms-marco", "rerank") / MODEL

@@ -12,12 +12,11 @@ from fourfold.frozen import value
 from fourfold.hits import Hit as Hit
 from fourfold.hits import Hits as Hits
 from fourfold.hits import Numbers as Numbers
-from fourfold.model import NO_FILTERS, Filters, Item
+from fourfold.model import NO_FILTERS, Filters, Item, Vector
 
 if TYPE_CHECKING:
     from fourfold.hits import Floats as Floats
     from fourfold.hits import Ints as Ints
-    from fourfold.model import Vector
 
 FusionName = Literal["auto", "rrf", "weighted"]
 

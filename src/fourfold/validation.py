@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from fourfold import limits
 from fourfold.arguments import check_fields
@@ -15,13 +15,22 @@ from fourfold.embed.base import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.fields import DETAILS, Column
 from fourfold.filters import OPERATORS, read_time, read_where, stored_form
-from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem, Source
+from fourfold.model import (
+    NO_FILTERS,
+    Edge,
+    Filters,
+    GivenFilters,
+    Item,
+    ItemPatch,
+    Json,
+    MetadataTest,
+    NewItem,
+    Source,
+    Vector,
+)
 from fourfold.text.entities import normal_name, split_label
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import CODES, detect, detect_many
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 # ---------------------------------------------------------------- values
 

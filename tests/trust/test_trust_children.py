@@ -15,7 +15,7 @@ from fourfold import child_process
 from fourfold.storage.sqlite.publishing import PublishJob
 
 SOURCE = Path(fourfold.__file__).parent
-STARTERS = ("start", "start_detached")
+STARTERS = ("start",)
 PROCESS_CALLS = frozenset({"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
 OTHER_WAYS = frozenset({"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"})
 OTHER_MODULES = frozenset({"multiprocessing", "pty", "concurrent.futures.process"})
@@ -45,14 +45,13 @@ def noted(real):
     return start
 
 child_process.start = noted(child_process.start)
-child_process.start_detached = noted(child_process.start_detached)
 
 def work(driver, folder, store):
     tuned = SqliteStore(Path(store), tuning=Tuning(child_at_changes=1)) if driver == "index" else store
     memory = Memory.open(tuned, embedder="none", background=False)
     memory.add_many([NewItem("opened and read before the path turns hostile", vector=[1.0, 0.0])])
     memory.search("path", only=["keyword"])
-    maintenance.is_long = lambda *_: True
+    maintenance.namespaces.is_long = lambda *_: True
     sys.path.insert(0, os.environ["PYTHONPATH"])
     sys.path.insert(0, "")
     if driver == "files":
@@ -170,7 +169,7 @@ def test_hostile_modules_are_not_imported_by_a_child(module: str, hostile: Path,
 def test_a_detached_child_has_a_session_of_its_own() -> None:
     """A hangup of the terminal, or Ctrl-C in it, does not reach the child."""
     job = PublishJob("/nonexistent/fourfold.db", "", 1, "").to_json()
-    child = child_process.start_detached("fourfold.storage.sqlite.publishing", "links", job)
+    child = child_process.start("fourfold.storage.sqlite.publishing", "links", job, detached=True)
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert child.wait(timeout=60) != 0
 

@@ -111,7 +111,7 @@ def start(settings: Settings) -> bool:
     Settings travel through a pipe: neither arguments nor the environment may show a key or a password.
     """
     try:
-        process = child_process.start_detached(__name__, stdin=subprocess.PIPE)
+        process = child_process.start(__name__, stdin=subprocess.PIPE, detached=True)
     except child_process.CannotStart:
         return False
     started.append(process)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold.limits import MODEL_TOKENS, WINDOWS
+from fourfold.model import Vector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fourfold.model import Vector
 
 Span: TypeAlias = tuple[int, int]
 """Start and end of a window in `body`."""

@@ -13,19 +13,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from fourfold.engine.retrievers import nearest
-from fourfold.model import Filters, Item, NewItem
+from fourfold.model import Filters, Item, NewItem, Vector
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import tokens
 from fourfold.text.fold import folded_words
 from fourfold.text.language import stem
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 COSINE: Final = 0.9
 """Least cosine of the vectors of near-duplicates. notes/quality-queries.md has the figures."""
@@ -95,9 +92,9 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
         return []
     vector = snapshot.stored_vectors([item.id]).get(item.id)
     candidates = snapshot.rows.get([id for id in _candidates(snapshot, item, vector, filters) if id != item.id])
-    if not candidates:
+    same = list(filter(saying_the_same(item), candidates.values())) if candidates else []
+    if not same:
         return []
-    same = list(filter(saying_the_same(item), candidates.values()))
     vectors = {} if vector is None else snapshot.stored_vectors([each.id for each in same])
     near = [Similar(each.id, shared_words(item, each), _cosine(vector, vectors.get(each.id))) for each in same]
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))

@@ -15,7 +15,7 @@ from fourfold.embed.base import SMALLEST, UNIT, EmbeddingModel, embed_queries, e
 from fourfold.embed.windows import Span, Windows, read_as
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
 from fourfold.limits import MODEL_LOAD_SECONDS
-from fourfold.model import Space
+from fourfold.model import Space, Vector
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import PendingText
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fourfold.model import Vector
 
 T = TypeVar("T")
 Reading: TypeAlias = tuple[PendingText, list[str], tuple[Span, ...]]

@@ -32,6 +32,7 @@ from fourfold.model import (
     RawRecord,
     Source,
     Space,
+    Vector,
 )
 from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import NewRaw, no_raw
@@ -39,7 +40,6 @@ from fourfold.storage.values import NewRaw, no_raw
 if TYPE_CHECKING:
     from fourfold.ingest.sessions import SessionReport
     from fourfold.ingest.sync import IndexReport
-    from fourfold.model import Vector
     from fourfold.storage.protocols import Snapshot
 
 log = logging.getLogger("fourfold")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fourfold.model import Filters
+from fourfold.model import Filters, Vector
 from fourfold.ranking import connections
 from fourfold.ranking.fusion import NO_HITS
 from fourfold.ranking.questions import answering_nodes, is_question
@@ -22,7 +22,6 @@ from fourfold.text.fold import folded_words
 from fourfold.text.language import stop_words
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
     from fourfold.storage.sql.graph import GraphReader
 
 _NOTHING: Final = Ranking(NO_HITS)

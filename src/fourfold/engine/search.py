@@ -21,7 +21,7 @@ from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.errors import WorldError
 from fourfold.frozen import value
-from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary
+from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary, Vector
 from fourfold.ranking.factors import TimeMode, recency_factor
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, NO_HITS, RERANK, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
@@ -35,7 +35,7 @@ from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, nega
 from fourfold.text.time_window import TIME_HINT
 
 if TYPE_CHECKING:
-    from fourfold.model import RawRecord, Vector
+    from fourfold.model import RawRecord
 
 log = logging.getLogger("fourfold")
 

@@ -25,7 +25,7 @@ from fourfold.embed.base import Embedder, EmbeddingModel
 from fourfold.errors import FourfoldError, InvalidItem, InvalidQuery, MissingExtra, NotFound, StoreUnavailable
 from fourfold.limits import ITEM_BYTES, NAME_BYTES, READ_SECONDS, RETRIEVER_SECONDS, TAGS
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, Json, NewItem
+from fourfold.model import NO_FILTERS, Filters, Json, NewItem, Vector
 from fourfold.retrieval import Hit, Query, Ranking, Retriever, SearchResponse
 from fourfold.storage.protocols import Store
 from fourfold.storage.sql.linking import bring_names
@@ -33,7 +33,6 @@ from fourfold.storage.sql.linking import bring_names
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fourfold.model import Vector
 
 T = TypeVar("T")
 

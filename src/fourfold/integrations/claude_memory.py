@@ -17,16 +17,7 @@ from fourfold.model import Item, ItemPatch, NewItem
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-    from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
-        BetaMemoryTool20250818Command,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-    )
+    from anthropic.types import beta
 except ImportError as error:
     raise MissingExtra(f"anthropic is missing ({error})", "pip install 'fourfold[claude]'") from error
 
@@ -47,19 +38,19 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
     """
 
     def __init__(
-        self, memory: documents.AnyMemory, *, cache_control: BetaCacheControlEphemeralParam | None = None
+        self, memory: documents.AnyMemory, *, cache_control: beta.BetaCacheControlEphemeralParam | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
         self.memory = memory
 
-    def execute(self, command: BetaMemoryTool20250818Command) -> str:
+    def execute(self, command: beta.BetaMemoryTool20250818Command) -> str:
         """Runs a command; an error of the store becomes an error for the model, with the remedy."""
         try:
             return str(super().execute(command))
         except FourfoldError as error:
             raise ToolError(str(error)) from error
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+    def view(self, command: beta.BetaMemoryTool20250818ViewCommand) -> str:
         tree = self._tree()
         path = _valid(command.path)
         if path in tree.files:
@@ -78,7 +69,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
             return "\n".join([header, f"{own}\t{command.path}", *_entries(command.path, path, tree, _LEVELS)])
         raise _missing(command.path)
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+    def create(self, command: beta.BetaMemoryTool20250818CreateCommand) -> str:
         path, tree = _valid(command.path), self._tree()
         if path in tree.files or path in tree.directories:
             raise ToolError(f"File {command.path} already exists")
@@ -86,7 +77,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         self.memory.add(NewItem(command.file_text, title=_title(path), key=path, kind=KIND, source="agent"))
         return f"File created successfully at: {command.path}"
 
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+    def str_replace(self, command: beta.BetaMemoryTool20250818StrReplaceCommand) -> str:
         item = self._file(command.path)
         text, old = item.text, command.old_str
         lines = [text.count("\n", 0, place) + 1 for place in _places(text, old)]
@@ -110,7 +101,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
             f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
         )
 
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+    def insert(self, command: beta.BetaMemoryTool20250818InsertCommand) -> str:
         item = self._file(command.path)
         lines = item.text.split("\n")
         if lines[-1] == "":
@@ -125,7 +116,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         self._change(item, text if text.endswith("\n") else f"{text}\n")
         return f"The file {command.path} has been edited."
 
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+    def delete(self, command: beta.BetaMemoryTool20250818DeleteCommand) -> str:
         path = _valid(command.path)
         if path == ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
@@ -135,7 +126,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         self.memory.forget([item.id for item in items.values()])
         return f"Successfully deleted {command.path}"
 
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+    def rename(self, command: beta.BetaMemoryTool20250818RenameCommand) -> str:
         old, new, tree = _valid(command.old_path), _valid(command.new_path), self._tree()
         if old == ROOT:
             raise ToolError("Cannot rename the /memories directory itself")
@@ -187,12 +178,12 @@ class FourfoldAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for `AsyncAnthropic`: commands run in threads."""
 
     def __init__(
-        self, memory: documents.AnyMemory, *, cache_control: BetaCacheControlEphemeralParam | None = None
+        self, memory: documents.AnyMemory, *, cache_control: beta.BetaCacheControlEphemeralParam | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._tool = FourfoldMemoryTool(memory)
 
-    async def execute(self, command: BetaMemoryTool20250818Command) -> str:
+    async def execute(self, command: beta.BetaMemoryTool20250818Command) -> str:
         return await asyncio.to_thread(self._tool.execute, command)
 
     view = create = str_replace = insert = delete = rename = execute

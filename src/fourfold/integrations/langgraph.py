@@ -16,18 +16,7 @@ from fourfold.model import Item as Stored
 from fourfold.validation import checked_metadata
 
 try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-    )
+    from langgraph.store import base
     from langgraph.store.base.embed import get_text_at_path
 except ImportError as error:
     raise MissingExtra(f"langgraph-checkpoint is missing ({error})", "pip install 'fourfold[langgraph]'") from error
@@ -45,7 +34,7 @@ _OPERATORS: Final[Mapping[str, Operator]] = {
 Namespace = tuple[str, ...]
 
 
-class FourfoldStore(BaseStore):
+class FourfoldStore(base.BaseStore):
     """A memory as the store of a graph: `builder.compile(store=FourfoldStore(memory))`.
 
     Namespaces of LangGraph are kept inside the memory's namespace. A value is searched by the text of `fields`, by
@@ -56,18 +45,18 @@ class FourfoldStore(BaseStore):
         self.memory = memory
         self._fields = list(fields)
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Reads see the state before the writes of the same batch; of several writes to one key, the last counts."""
-        results: list[Result] = []
-        writes: dict[str, PutOp] = {}
+        results: list[base.Result] = []
+        writes: dict[str, base.PutOp] = {}
         for op in ops:
             match op:
-                case GetOp():
+                case base.GetOp():
                     items = documents.find(self.memory, [_key(op.namespace, op.key)])
-                    results.append(next((Item(**_facts(item)) for item in items.values()), None))
-                case SearchOp():
+                    results.append(next((base.Item(**_facts(item)) for item in items.values()), None))
+                case base.SearchOp():
                     results.append(self._search(op))
-                case ListNamespacesOp():
+                case base.ListNamespacesOp():
                     namespaces = {_namespace(item) for item in documents.each(self.memory, {"kind": KIND})}
                     matching = (
                         name for name in namespaces if all(_matches(name, test) for test in op.match_conditions or ())
@@ -75,31 +64,31 @@ class FourfoldStore(BaseStore):
                     results.append(
                         sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
                     )
-                case PutOp():
+                case base.PutOp():
                     writes[_key(op.namespace, op.key)] = op
                     results.append(None)
         self._write(writes)
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
         """By the query, best first; without one, the newest first."""
         filters = Filters(kind=KIND, where=_where(op))
         if not op.query:
             listed = self.memory.list(filters, limit=op.limit, offset=op.offset)
-            return [SearchItem(**_facts(item)) for item in listed]
+            return [base.SearchItem(**_facts(item)) for item in listed]
         results = self.memory.search(op.query, top_k=op.offset + op.limit, filters=filters).results
-        return [SearchItem(**_facts(result.item), score=result.score) for result in results[op.offset :]]
+        return [base.SearchItem(**_facts(result.item), score=result.score) for result in results[op.offset :]]
 
-    def _write(self, writes: Mapping[str, PutOp]) -> None:
+    def _write(self, writes: Mapping[str, base.PutOp]) -> None:
         """All values in one transaction, then the deletions."""
         new = [self._item(key, op) for key, op in writes.items() if op.value is not None]
         self.memory.add_many(new, wait=True)
         documents.forget(self.memory, [key for key, op in writes.items() if op.value is None])
 
-    def _item(self, key: str, op: PutOp) -> NewItem:
+    def _item(self, key: str, op: base.PutOp) -> NewItem:
         value = checked_metadata(op.value or {})
         fields = [] if op.index is False else self._fields if op.index is None else op.index
         text = "\n".join(part for field in fields for part in get_text_at_path(value, field))
@@ -136,7 +125,7 @@ def _facts(item: Stored) -> dict[str, Any]:
     }
 
 
-def _matches(name: Namespace, test: MatchCondition) -> bool:
+def _matches(name: Namespace, test: base.MatchCondition) -> bool:
     path = tuple(test.path)
     if len(path) > len(name):
         return False
@@ -144,7 +133,7 @@ def _matches(name: Namespace, test: MatchCondition) -> bool:
     return all(wanted in ("*", actual) for wanted, actual in zip(path, part, strict=True))
 
 
-def _where(op: SearchOp) -> Condition | None:
+def _where(op: base.SearchOp) -> Condition | None:
     parts = _tests(("value",), op.filter or {})
     if op.namespace_prefix:
         parts.append(make_test(Field(None, (KIND, "prefixes")), "eq", _name(op.namespace_prefix)))

@@ -16,16 +16,7 @@ try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
-    from llama_index.core.vector_stores.types import (
-        BasePydanticVectorStore,
-        FilterCondition,
-        FilterOperator,
-        MetadataFilter,
-        MetadataFilters,
-        VectorStoreQuery,
-        VectorStoreQueryMode,
-        VectorStoreQueryResult,
-    )
+    from llama_index.core.vector_stores import types
     from llama_index.core.vector_stores.utils import (
         metadata_dict_to_node,  # pyright: ignore[reportUnknownVariableType]
         node_to_metadata_dict,
@@ -35,28 +26,28 @@ except ImportError as error:
 
 _ANY_TEXT: Final = "vector"
 """A search needs a text, also one by vectors alone, which does not read it."""
-_MODES: Final[dict[VectorStoreQueryMode, dict[str, Any]]] = {
-    VectorStoreQueryMode.DEFAULT: {},
-    VectorStoreQueryMode.HYBRID: {},
-    VectorStoreQueryMode.SEMANTIC_HYBRID: {},
-    VectorStoreQueryMode.SPARSE: {"only": ["keyword"]},
-    VectorStoreQueryMode.TEXT_SEARCH: {"only": ["keyword"]},
+_MODES: Final[dict[types.VectorStoreQueryMode, dict[str, Any]]] = {
+    types.VectorStoreQueryMode.DEFAULT: {},
+    types.VectorStoreQueryMode.HYBRID: {},
+    types.VectorStoreQueryMode.SEMANTIC_HYBRID: {},
+    types.VectorStoreQueryMode.SPARSE: {"only": ["keyword"]},
+    types.VectorStoreQueryMode.TEXT_SEARCH: {"only": ["keyword"]},
 }
-_OPERATORS: Final[dict[FilterOperator, Operator]] = {
-    FilterOperator.EQ: "eq",
-    FilterOperator.NE: "ne",
-    FilterOperator.GT: "gt",
-    FilterOperator.GTE: "gte",
-    FilterOperator.LT: "lt",
-    FilterOperator.LTE: "lte",
-    FilterOperator.IN: "in",
-    FilterOperator.NIN: "not in",
-    FilterOperator.ANY: "in",
-    FilterOperator.CONTAINS: "eq",
+_OPERATORS: Final[dict[types.FilterOperator, Operator]] = {
+    types.FilterOperator.EQ: "eq",
+    types.FilterOperator.NE: "ne",
+    types.FilterOperator.GT: "gt",
+    types.FilterOperator.GTE: "gte",
+    types.FilterOperator.LT: "lt",
+    types.FilterOperator.LTE: "lte",
+    types.FilterOperator.IN: "in",
+    types.FilterOperator.NIN: "not in",
+    types.FilterOperator.ANY: "in",
+    types.FilterOperator.CONTAINS: "eq",
 }
 
 
-class FourfoldVectorStore(BasePydanticVectorStore):
+class FourfoldVectorStore(types.BasePydanticVectorStore):
     """A memory as a vector store: `StorageContext.from_defaults(vector_store=FourfoldVectorStore(memory))`.
 
     A memory that makes its own vectors ignores those of the nodes and of queries. To use the vectors of an embedding
@@ -94,7 +85,9 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         metadata = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
         return documents.new_item(node.node_id, node.get_content(MetadataMode.NONE), metadata, vector)
 
-    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+    def get_nodes(
+        self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None
+    ) -> list[BaseNode]:
         items = documents.each(self._memory, _filters(filters, node_ids=node_ids))
         return [_node(item) for item in items][::-1]
 
@@ -103,7 +96,7 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         self._memory.forget_matching({"metadata.ref_doc_id": ref_doc_id})
 
     def delete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+        self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """Removes the nodes with these ids that match the filters; NotFound is not raised for others."""
         wanted = _filters(filters, node_ids=node_ids)
@@ -114,14 +107,14 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         """Removes everything in the namespace."""
         self._memory.forget_matching(documents.EVERYTHING)
 
-    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+    def query(self, query: types.VectorStoreQuery, **kwargs: Any) -> types.VectorStoreQueryResult:
         """Nodes with their scores, best first. `default` and `hybrid` use all retrievers; `alpha` weighs vectors."""
         if query.mode not in _MODES:
             raise InvalidQuery(f"the mode {query.mode.value!r} is not supported", "Use default, hybrid or text_search")
         options = {**_MODES[query.mode], **kwargs}
         if query.query_str is None:
             options["only"] = ["semantic"]
-        elif query.alpha is not None and query.mode is VectorStoreQueryMode.HYBRID:
+        elif query.alpha is not None and query.mode is types.VectorStoreQueryMode.HYBRID:
             weights = {"semantic": query.alpha, "keyword": 1 - query.alpha, "graph": 0.0}
             options |= {"fusion": "weighted", "weights": weights}
         response = self._memory.search(
@@ -131,7 +124,7 @@ class FourfoldVectorStore(BasePydanticVectorStore):
             filters=_filters(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids),
             **options,
         ).results
-        return VectorStoreQueryResult(
+        return types.VectorStoreQueryResult(
             nodes=[_node(result.item) for result in response],
             similarities=[result.score for result in response],
             ids=[documents.id_of(result.item) for result in response],
@@ -143,7 +136,7 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         return await asyncio.to_thread(self.add, nodes, **kwargs)
 
     async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+        self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None
     ) -> list[BaseNode]:
         return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
@@ -151,14 +144,14 @@ class FourfoldVectorStore(BasePydanticVectorStore):
         await asyncio.to_thread(self.delete, ref_doc_id)
 
     async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+        self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         await asyncio.to_thread(self.delete_nodes, node_ids, filters)
 
     async def aclear(self) -> None:
         await asyncio.to_thread(self.clear)
 
-    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+    async def aquery(self, query: types.VectorStoreQuery, **kwargs: Any) -> types.VectorStoreQueryResult:
         return await asyncio.to_thread(self.query, query, **kwargs)
 
 
@@ -210,7 +203,7 @@ def _ranked(result: Result) -> NodeWithScore:
 
 
 def _filters(
-    filters: MetadataFilters | None,
+    filters: types.MetadataFilters | None,
     *,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
@@ -225,28 +218,28 @@ def _filters(
     return Filters(where=Every(tuple(parts))) if parts else None
 
 
-def _condition(filters: MetadataFilters | MetadataFilter) -> Condition:
-    if isinstance(filters, MetadataFilter):
+def _condition(filters: types.MetadataFilters | types.MetadataFilter) -> Condition:
+    if isinstance(filters, types.MetadataFilter):
         return _test(filters)
     parts = tuple(_condition(part) for part in filters.filters)
     match filters.condition:
-        case FilterCondition.OR:
+        case types.FilterCondition.OR:
             return Some(parts)
-        case FilterCondition.NOT:
+        case types.FilterCondition.NOT:
             return Not(Some(parts))
         case _:
             return Every(parts)
 
 
-def _test(filter: MetadataFilter) -> Condition:
+def _test(filter: types.MetadataFilter) -> Condition:
     field = Field(None, tuple(filter.key.split(".")))
     match filter.operator:
-        case FilterOperator.ALL:
+        case types.FilterOperator.ALL:
             wanted = filter.value if isinstance(filter.value, list) else [filter.value]
             return Every(tuple(make_test(field, "eq", value) for value in wanted))
-        case FilterOperator.IS_EMPTY:
+        case types.FilterOperator.IS_EMPTY:
             return Some((make_test(field, "exists", False), make_test(field, "in", [None, []])))
-        case FilterOperator.TEXT_MATCH | FilterOperator.TEXT_MATCH_INSENSITIVE:
+        case types.FilterOperator.TEXT_MATCH | types.FilterOperator.TEXT_MATCH_INSENSITIVE:
             raise InvalidQuery(
                 f"the operator {filter.operator.value!r} is not supported", "Put the words into the query"
             )

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from fourfold import model
+from fourfold.model import Vector
 from fourfold.retrieval import Hits, Ranking
 from fourfold.storage import values
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
     from fourfold.storage.sql.portable import SqlPortable
     from fourfold.storage.sql.reading import SqlSnapshot
     from fourfold.storage.sql.transaction import SqlTransaction

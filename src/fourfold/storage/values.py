@@ -10,12 +10,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from fourfold.errors import Ambiguous, NotFound, RequestError, SpaceMismatch
-from fourfold.model import Json, NewItem, Source, Space
+from fourfold.model import Json, NewItem, Source, Space, Vector
 from fourfold.text.entities import split_label, with_label
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
-    from fourfold.model import Vector
 
 Record = dict[str, Json]
 """A line of an export."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
@@ -20,11 +20,9 @@ from pymilvus.exceptions import MilvusException
 from fourfold.addresses import Url
 from fourfold.errors import InvalidSetting
 from fourfold.limits import TAGS
+from fourfold.model import Vector
 from fourfold.storage.engines import protocol
 from fourfold.text import bm25
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 T = TypeVar("T")
 

@@ -21,12 +21,12 @@ from fourfold import addresses, threads
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.filters import Condition, Every, Some, Test
+from fourfold.model import Vector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fourfold.model import Vector
 
 Required = Sequence[Sequence[int]]
 """Facts of which a candidate must have at least one of every group: a necessary condition of the search's filters."""

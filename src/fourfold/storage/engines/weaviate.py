@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import grpc
@@ -28,11 +28,9 @@ from weaviate.exceptions import WeaviateBaseError
 
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
+from fourfold.model import Vector
 from fourfold.storage.engines import protocol
 from fourfold.text import bm25
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 T = TypeVar("T")
 

@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import term_hash
-from fourfold.model import Filters
+from fourfold.model import Filters, Vector
 from fourfold.storage.engines.protocol import Engine, Entry, Node, Nodes, named_otherwise, names_same_nodes, required
 from fourfold.storage.postgres.connection import Connection, array
 from fourfold.text.analysis import ANALYSER_VERSION
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
     from fourfold.storage.postgres.database import Database
     from fourfold.storage.postgres.store import PostgresSnapshot
 

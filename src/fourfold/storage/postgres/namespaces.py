@@ -11,6 +11,7 @@ from psycopg.sql import Literal
 
 from fourfold.index.log_tail import TextRow
 from fourfold.index.rows import term_hash
+from fourfold.model import Vector
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.connection import Connection, copy_rows, facts
 from fourfold.storage.postgres.index_log import Generation
@@ -24,7 +25,6 @@ from fourfold.storage.sql.transaction import ItemTable, SqlTransaction
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
-    from fourfold.model import Vector
 
 _LANGUAGES = (
     "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "
@@ -192,16 +192,14 @@ class PostgresLinkRows(LinkRows):
 
 
 class PostgresTransaction(SqlTransaction[Connection, Namespace]):
+    item_table = PostgresItems
+
     def _create(self) -> Namespace:
         return create(self.db, self.ns.name)
 
     def store(self) -> None:
         if self.changed:
             store(self.db, self.ns)
-
-    @property
-    def items(self) -> PostgresItems:
-        return PostgresItems(self)
 
     @property
     def link_rows(self) -> PostgresLinkRows:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from psycopg.pq import TransactionStatus
 
 from fourfold import limits
 from fourfold.embed.windows import Windows
 from fourfold.errors import RequestError, StoreBusy
-from fourfold.model import Filters, Json
+from fourfold.model import Filters, Json, Vector
 from fourfold.ranking.fusion import Expansion
 from fourfold.scheduling import Turns
 from fourfold.storage.engines.protocol import Engine
@@ -36,10 +36,6 @@ from fourfold.storage.sql.portable import SqlPortable, export_records
 from fourfold.storage.sql.reading import Cache, SqlSnapshot, where
 from fourfold.storage.values import Deadline, Receipt, Record
 from fourfold.text.keyword_query import KeywordQuery
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
-
 
 # ---------------------------------------------------------------- reading
 

@@ -14,7 +14,7 @@ from fourfold.embed.base import check_dimension
 from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
-from fourfold.model import Filters
+from fourfold.model import Filters, Vector
 from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.connection import Connection, Packed, Statement, array, packed
 from fourfold.storage.postgres.database import Tuning
@@ -24,7 +24,6 @@ from fourfold.storage.sql.dialect import BODY, Condition, possible
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fourfold.model import Vector
     from fourfold.storage.postgres.namespaces import Namespace
     from fourfold.storage.postgres.store import PostgresSnapshot
 

@@ -69,6 +69,8 @@ class Db(ABC):
     id_set: Callable[[list[int]], Any]
     """The binding of several numbers."""
     text_set: Callable[[list[str]], Any]
+    digests: Callable[[list[bytes]], Any]
+    """The binding of hashes."""
     execute: Any
     executemany: Any
     changes: Any
@@ -82,10 +84,6 @@ class Db(ABC):
     def texts(self, wanted: Iterable[str]) -> Any:
         """The binding of those texts that a store can hold; the others cannot match anything."""
         return self.text_set(sendable(wanted))
-
-    @abstractmethod
-    def digests(self, wanted: Iterable[bytes]) -> Any:
-        """The binding of hashes."""
 
     def name_key(self, folded: str) -> Any:
         """The value of `name_column`."""

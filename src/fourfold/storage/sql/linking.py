@@ -29,6 +29,7 @@ _READ_NAMES = 2000
 _MOST_READ_NAMES = 300_000
 """More names are not read inside of a transaction, which other writers wait for: that takes seconds."""
 _PAGE_ITEMS = 1000
+_PAGE_TEXTS = 250
 _WRITTEN_ITEMS = 250
 """Maximum number of items that one transaction of `catch_up` links."""
 _FIRST_WRITTEN_ITEMS = 32
@@ -123,8 +124,8 @@ class LinkRows(ABC):
 
     def texts(self, items: Sequence[int]) -> Iterator[Linked]:
         sql = f"SELECT id, CASE WHEN linked THEN text ELSE '' END FROM items WHERE id {self.db.any_id} ORDER BY id"  # noqa: S608  (constants)
-        for page in _pages(items):
-            yield from (Linked(*row) for row in paced(self.db.stream(sql, self.db.ids(page))))
+        for page in _pages(items, _PAGE_TEXTS):
+            yield from (Linked(*row) for row in paced_rows(self.db.rows(sql, self.db.ids(page))))
 
     def items_after(self, item: int, limit: int) -> list[int]:
         """The ids that follow this one."""
@@ -207,9 +208,9 @@ class Linker:
             stored = [item.id for item in part if not item.is_new]
             finder = self._finder_for(rows, [item.text for item in part])
             pointed = {item.id: {normal_name(name) for name in links(item.text)} for item in paced_rows(part)}
+            named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced_rows(part)}
             if pointers:
                 rows.set_pointers(pointed, stored)
-            named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced_rows(part)}
             nodes = graph.named_nodes(rows.db, rows.ns.id, {name for names in named.values() for name in names})
             wanted = {(item, node) for item, names in named.items() for name in names for node in nodes.get(name, ())}
             if wanted:

@@ -20,7 +20,7 @@ from fourfold.fields import Column
 from fourfold.filters import Condition as Tree
 from fourfold.filters import Every, Not, Some, Test
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters, Item, Space, Stats
+from fourfold.model import Filters, Item, Space, Stats, Vector
 from fourfold.retrieval import Part
 from fourfold.storage.sql import versions
 from fourfold.storage.sql.dialect import BODY, Condition, Db, micros, optional_moment, possible
@@ -32,7 +32,6 @@ from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size, Vocabulary
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
     from fourfold.ranking.fusion import Expanded, Expansion
     from fourfold.storage.protocols import Tags, Vectors, Words
     from fourfold.storage.sql.graph import GraphReader
@@ -159,8 +158,8 @@ class SqlSnapshot(ABC, Generic[N]):
         """Sets what the row of the namespace says."""
         self.ns = ns
         self.exists = ns.id > 0
-        self.size = ns.size
-        self.space = ns.space
+        self.size = Size(ns.items, ns.vectors, ns.windows)
+        self.space = None if ns.fingerprint is None else Space(ns.fingerprint, ns.dimension or 0)
         self.hidden = Hidden(ns.superseded > 0, ns.expiring > 0)
 
     @property

@@ -10,7 +10,7 @@ import base64
 import binascii
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,14 +20,11 @@ from fourfold.embed.base import check_dimension, check_size
 from fourfold.embed.windows import Span, Windows, body, flaw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
-from fourfold.model import Item, Json, NewItem
+from fourfold.model import Item, Json, NewItem, Vector
 from fourfold.storage.sql.dialect import micros
 from fourfold.storage.values import FileState, Record, Version
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 # ---------------------------------------------------------------- values as records
 

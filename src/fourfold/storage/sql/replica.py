@@ -20,7 +20,7 @@ from fourfold import validation as rules
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import Conflict, InvalidItem
 from fourfold.limits import LARGEST_ID
-from fourfold.model import Json, RawRecord, Space
+from fourfold.model import Json, RawRecord, Space, Vector
 from fourfold.storage.sql import graph, records
 from fourfold.storage.sql.dialect import Db, digest, dumps, micros, moment, possible, sendable
 from fourfold.storage.sql.namespaces import Namespace
@@ -43,7 +43,6 @@ from fourfold.text.secrets import masked_json, may_hold_secrets
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
-    from fourfold.model import Vector
     from fourfold.storage.sql.transaction import SqlTransaction
 
     Tx = SqlTransaction[Any, Any]

@@ -15,14 +15,13 @@ from fourfold.errors import StorageFull
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.frozen import thawed
 from fourfold.index.log_tail import TextRow
-from fourfold.model import Item, Json, NewItem
+from fourfold.model import Item, Json, NewItem, Vector
 from fourfold.storage.sql.dialect import Db, digest, micros, moment
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
 if TYPE_CHECKING:
     from fourfold.embed.windows import Windows
-    from fourfold.model import Vector
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fourfold.embed.windows import Windows
 from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY
 from fourfold.index.log_tail import Change, TextRow
-from fourfold.model import Item, ItemPatch, NewItem, Space
+from fourfold.model import Item, ItemPatch, NewItem, Space, Vector
 from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment, paced_rows
 from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
@@ -32,9 +32,6 @@ from fourfold.storage.sql.versions import SavedVersions, is_replaced, merge, res
 from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Place, Record, arranged
 from fourfold.text.entities import own_names
 
-if TYPE_CHECKING:
-    from fourfold.model import Vector
-
 D = TypeVar("D", bound=Db)
 N = TypeVar("N", bound=Namespace)
 
@@ -44,6 +41,8 @@ _CHANGEABLE = (
 )  # fmt: skip
 """Columns that an update writes."""
 _PAGE_VECTORS = 1000
+_MANY_ITEMS = 100
+"""From this number on, a database may insert new items in another way."""
 _TEXT, _VECTOR, _LABELS = Change.TEXT.value, Change.VECTOR.value, Change.LABELS.value
 """Numbers: flags are slow to combine."""
 
@@ -330,7 +329,7 @@ class ItemTable(ABC, Generic[D, N]):
             for row, id in zip(fresh, new_ids(self.db, self.tx.ns.id, "items", len(fresh)), strict=True):
                 row.id = id
         if fresh:
-            self._insert(fresh)
+            (self._insert if len(fresh) < _MANY_ITEMS else self._insert_many)(fresh)
         if changed:
             self._update(changed)
         retold = [row for row in touched if row.is_retold]
@@ -353,6 +352,9 @@ class ItemTable(ABC, Generic[D, N]):
         self._insert_tags(fresh)
         self._insert_sources(fresh)
         self._embed(fresh)
+
+    def _insert_many(self, fresh: Sequence[Row]) -> None:
+        self._insert(fresh)
 
     def _update(self, rows: Sequence[Row]) -> None:
         places = {**dict.fromkeys(_CHANGEABLE, "?"), **self.more_columns}
@@ -472,7 +474,10 @@ class VectorWriter:
 class SqlTransaction(ABC, Generic[D, N]):
     """One write to one namespace: committed when its `with` block ends, rolled back if the block raises.
 
-    The namespace is created by the first write that stores something: removals leave a missing one missing."""
+    The namespace is created by the first write that stores something: removals leave a missing one missing.
+    """
+
+    item_table: ClassVar[type[ItemTable[Any, Any]]]
 
     def __init__(self, db: D, ns: N, linkers: dict[int, Linker]) -> None:
         self.db = db
@@ -484,8 +489,8 @@ class SqlTransaction(ABC, Generic[D, N]):
         self._linkers = linkers
 
     @property
-    @abstractmethod
-    def items(self) -> ItemTable[D, N]: ...
+    def items(self) -> ItemTable[D, N]:
+        return self.item_table(self)
 
     @property
     def files(self) -> FileWriter:
@@ -531,7 +536,7 @@ class SqlTransaction(ABC, Generic[D, N]):
 
     @property
     def linker(self) -> Linker:
-        return self._linkers.setdefault(self.ns.id, Linker())
+        return self._linkers.get(self.ns.id) or self._linkers.setdefault(self.ns.id, Linker())
 
     def link(self, rows: Sequence[Row]) -> None:
         """Makes nodes and mentions of changed and new items follow their texts."""

@@ -109,9 +109,7 @@ class Connection(Db, apsw.Connection):
     name_columns: ClassVar[Sequence[str]] = ("folded",)
     id_set = repr
     text_set = json.JSONEncoder(ensure_ascii=False).encode
-
-    def digests(self, wanted: Iterable[bytes]) -> str:
-        return json.dumps([each.hex() for each in wanted])
+    digests = json.JSONEncoder(default=bytes.hex).encode
 
     def operand(self, value: Any, holds: str) -> tuple[str, Any]:
         return "?", number(value) if holds == "number" else value

@@ -338,10 +338,10 @@ def repair_rows(database: Database, publisher: Publisher, *, purge: bool = False
         done += recount(db, COUNTERS, MISSHAPEN, namespaces.flawed_windows(db))
         everyone = db.rows("SELECT id, name FROM namespaces")
         for ns, _ in everyone:  # two entries, and none before them: every process has to open the indexes again
-            rows, entry = namespaces.SourceRows(db, ns), (0, Change.LABELS.value)
-            rows.log([entry])
+            rows = namespaces.SourceRows(db, ns)
+            db.run(namespaces.LOG, ns, 0, Change.LABELS.value)
             last = rows.last_change
-            rows.log([entry])
+            db.run(namespaces.LOG, ns, 0, Change.LABELS.value)
             rows.prune(last)
     for ns, name in everyone:
         _publish(publisher, ns, purge=purge)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.embed.windows import Span, Windows, flaw, rows_of, spans_of
+from fourfold.embed.windows import Span, Windows, flaw
 from fourfold.index.log_tail import Change, TextRow
+from fourfold.model import Vector
 from fourfold.scheduling import paced
 from fourfold.storage.sql import graph, linking
 from fourfold.storage.sql.dialect import BODY
@@ -23,7 +24,6 @@ from fourfold.storage.sqlite.database import Connection, Database, unchecked
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
-    from fourfold.model import Vector
 
 
 _SELECT = f"SELECT {COLUMNS} FROM namespaces"  # noqa: S608  (constants)
@@ -53,6 +53,10 @@ def namespace_languages(db: Connection, ns: int) -> dict[str, int]:
     return dict(db.rows(sql, ns))
 
 
+LOG = "INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)"
+"""Logs what changed in an item (`Change`)."""
+
+
 def store_namespace(db: Connection, ns: Namespace) -> None:
     """Writes the counters where they differ, and logs what the transaction has changed."""
     db.run(
@@ -62,8 +66,8 @@ def store_namespace(db: Connection, ns: Namespace) -> None:
     )  # fmt: skip
     store_languages(db, ns)
     ns.touch(sorted(ns.relinked), Change.LABELS)
-    nodes = [(node, Change.NODE.value) for node in sorted(ns.renamed_nodes)]
-    SourceRows(db, ns.id).log([*ns.touched.items(), *nodes])
+    nodes = [(ns.id, node, Change.NODE.value) for node in sorted(ns.renamed_nodes)]
+    db.run_many(LOG, [*((ns.id, *change) for change in ns.touched.items()), *nodes])
     for done in (ns.touched, ns.relinked, ns.renamed_nodes):
         done.clear()
 
@@ -119,11 +123,6 @@ class SourceRows:
     def publication_marks(self, kind: str) -> list[str]:
         marks: str | None = self.db.value("SELECT value FROM settings WHERE name = ?", f"published/{self.ns}/{kind}")
         return marks.split() if marks else []
-
-    def log(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Logs items and what changed in each (`Change`)."""
-        rows = [(self.ns, item, what) for item, what in changes]
-        self.db.run_many("INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)", rows)
 
     def prune(self, last: int) -> None:
         """Removes changes up to `last`, which all published indexes hold."""
@@ -188,22 +187,20 @@ def flawed_windows(db: Connection) -> list[int]:
 # ---------------------------------------------------------------- writing
 
 
-_MANY_ITEMS = 100
-"""New items from which on foreign keys and triggers cost more than compiling statements again without them."""
-
-
 class SqliteItems(ItemTable[Connection, Namespace]):
     def stored_vectors(self, items: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.tx.ns.dimension, items)
 
     def insert_vectors(self, vectors: Sequence[tuple[int, Vector | Windows]]) -> None:
-        rows = [(item, rows_of(vector), spans_of(vector)) for item, vector in vectors]
-        self.db.run_many(
-            "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)",
-            [(item, matrix.tobytes(), packed(spans)) for item, matrix, spans in rows],
-        )
+        rows = [
+            (item, vector.vectors.tobytes(), packed(vector.spans))
+            if isinstance(vector, Windows)
+            else (item, np.asarray(vector, np.float32).tobytes(), None)
+            for item, vector in vectors
+        ]
+        self.db.run_many("INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)", rows)
         self.tx.ns.vectors += len(rows)
-        self.tx.ns.windows += sum(max(0, len(spans) - 1) for *_, spans in rows)
+        self.tx.ns.windows += sum(max(0, len(each.spans) - 1) for _, each in vectors if isinstance(each, Windows))
 
     def drop_vectors(self, items: Sequence[int]) -> None:
         db, ns, ids = self.db, self.tx.ns, self.db.ids(items)
@@ -212,13 +209,11 @@ class SqliteItems(ItemTable[Connection, Namespace]):
             ns.windows -= 0 if size is None else size // SPAN_BYTES - 1
         db.run(f"DELETE FROM waiting WHERE ns = ? AND item {db.any_id}", ns.id, ids)  # noqa: S608  (constants)
 
-    def _insert(self, fresh: Sequence[Row]) -> None:
-        if len(fresh) < _MANY_ITEMS:
-            super()._insert(fresh)
-        else:
-            with unchecked(self.db):
-                super()._insert(fresh)
-                self._count_for_triggers(fresh)
+    def _insert_many(self, fresh: Sequence[Row]) -> None:
+        """Foreign keys and triggers cost more here than compiling statements again without them."""
+        with unchecked(self.db):
+            self._insert(fresh)
+            self._count_for_triggers(fresh)
 
     def _count_for_triggers(self, fresh: Sequence[Row]) -> None:
         """What the triggers of new rows count."""
@@ -301,6 +296,8 @@ MOST_LINKED_ITEMS = 1000
 
 
 class SqliteTransaction(SqlTransaction[Connection, Namespace]):
+    item_table = SqliteItems
+
     def __init__(
         self, db: Connection, namespace: str, linkers: dict[int, Linker], may_mention: Lookup = no_lookup
     ) -> None:
@@ -313,10 +310,6 @@ class SqliteTransaction(SqlTransaction[Connection, Namespace]):
     def store(self) -> None:
         if self.ns.id:
             store_namespace(self.db, self.ns)
-
-    @property
-    def items(self) -> SqliteItems:
-        return SqliteItems(self)
 
     @property
     def link_rows(self) -> SqliteLinkRows:

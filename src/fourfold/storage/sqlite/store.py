@@ -30,7 +30,7 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Filters, Json
+from fourfold.model import NO_FILTERS, Filters, Json, Vector
 from fourfold.ranking.connections import rank_by_shared_tags, selective_tags
 from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Ranking
@@ -60,7 +60,6 @@ from fourfold.threads import Task, Workers
 if TYPE_CHECKING:
     from fourfold.index.link_state import LinkState
     from fourfold.index.rows import Ints
-    from fourfold.model import Vector
 
 # ---------------------------------------------------------------- reading
 
