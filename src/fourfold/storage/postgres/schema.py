@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fourfold.errors import InvalidSetting, NewerSchema
 from fourfold.storage.postgres.connection import Connection, facts
-from fourfold.storage.sql import schema as shared
+from fourfold.storage.sql import dialect as shared
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _LOCK = 0x466F7572

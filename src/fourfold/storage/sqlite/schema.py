@@ -9,7 +9,7 @@ import apsw
 from fourfold import owner_only
 from fourfold.errors import DamagedStore, NewerSchema
 from fourfold.index.segment_files import sync_folder
-from fourfold.storage.sql import schema as shared
+from fourfold.storage.sql import dialect as shared
 
 _TYPES = shared.Types(
     int="INTEGER",
