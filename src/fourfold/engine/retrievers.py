@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 _NOTHING: Final = Ranking(NO_HITS)
 
 
+@dataclass(frozen=True)
 class SemanticRetriever:
     """By meaning: cosine between the vector of the query and those of the items."""
 
     name = "semantic"
     reads_snapshot = True
 
-    def __init__(self, vectors: Vectors) -> None:
-        self._vectors = vectors
+    _vectors: Vectors
 
     def search(self, query: Query, limit: int) -> Ranking:
         return Ranking() if query.vector is None else nearest(self._vectors, query.vector, limit, query.filters)
@@ -53,14 +54,14 @@ def nearest(vectors: Vectors, vector: Vector, limit: int, filters: Filters) -> R
     return vectors.begin_nearest(vector, limit, filters)() if search is None else search(vector, limit, filters)
 
 
+@dataclass(frozen=True)
 class KeywordRetriever:
     """By words: BM25 over analysed text."""
 
     name = "keyword"
     reads_snapshot = True
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    _words: Words
 
     def search(self, query: Query, limit: int) -> Ranking:
         return self._words.match(query.text, limit, query.filters)
@@ -115,14 +116,14 @@ _STOP_WORDS: Final = stop_words("en") | stop_words("de")
 _JOINTS: Final = ("-", " ", "_")
 
 
+@dataclass(frozen=True)
 class TagRetriever:
     """By tags: words of the query that are tags rank the items that carry them."""
 
     name = "tags"
     reads_snapshot = True
 
-    def __init__(self, tags: Tags) -> None:
-        self._tags = tags
+    _tags: Tags
 
     def search(self, query: Query, limit: int) -> Ranking:
         carried = self._tags.uses(tag_candidates(query.text), query.filters, limit)

@@ -173,17 +173,16 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         super()._remove(items)
 
 
+@dataclass(frozen=True)
 class PostgresLinkRows(LinkRows):
-    def __init__(self, db: Connection, ns: Namespace) -> None:
-        super().__init__(db, ns)
-        self._languages = tuple(ns.languages)
+    ns: Namespace
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> list[str]:
         sql = "SELECT folded FROM names WHERE ns = ? AND opening = ANY(?::bytea[])"
         return self.db.column(sql, self.ns.id, [digest(start) for start in words | pairs])
 
     def may_mention(self, name: str) -> list[int]:
-        groups = [sendable(group) for group in name_terms(name, self._languages)]
+        groups = [sendable(group) for group in name_terms(name, tuple(self.ns.languages))]
         keys = [[self.ns.id << 32 | term_hash(term) for term in group] for group in groups]
         if not keys:
             return self.db.column("SELECT id FROM items WHERE ns = ? ORDER BY id", self.ns.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
@@ -50,12 +51,12 @@ class Linked(NamedTuple):
     """Whether nothing is stored about its links yet."""
 
 
+@dataclass(frozen=True)
 class LinkRows(ABC):
     """The tables of one namespace. Names are in normal form, except for those that `ensure_nodes` is given."""
 
-    def __init__(self, db: Db, ns: Namespace) -> None:
-        self.db = db
-        self.ns = ns
+    db: Db
+    ns: Namespace
 
     @abstractmethod
     def names_beginning(self, words: set[str], pairs: set[str]) -> Collection[str]:

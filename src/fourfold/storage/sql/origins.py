@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +148,12 @@ class FileWriter:
 # ---------------------------------------------------------------- raw records
 
 
+@dataclass(frozen=True, slots=True)
 class RawRecords:
     """Those of one namespace, inside a transaction or a snapshot."""
 
-    def __init__(self, db: Db, ns: Namespace) -> None:
-        self._db = db
-        self._ns = ns
+    _db: Db
+    _ns: Namespace
 
     def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
         """In the order of their ids."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -557,12 +557,11 @@ def _linked(row: Row) -> Linked:
 KEPT: Final = timedelta(days=1)
 
 
+@dataclass(frozen=True, slots=True)
 class CarriedOut:
-    """`ns`: None while the namespace does not exist; then nothing was carried out in it."""
-
-    def __init__(self, db: Db, ns: int | None) -> None:
-        self._db = db
-        self._ns = ns
+    _db: Db
+    _ns: int | None
+    """None while the namespace does not exist; then nothing was carried out in it."""
 
     def find(self, name: bytes) -> tuple[bytes, list[int]] | None:
         """The fingerprint of the request of this name that was carried out in the namespace, and its outcome."""

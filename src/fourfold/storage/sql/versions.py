@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,12 +36,12 @@ _LATEST_FIRST = "ORDER BY until DESC, merged, id"
 """What an item was merged into comes before it."""
 
 
+@dataclass(frozen=True, slots=True)
 class SavedVersions:
     """The table of versions of a namespace, inside a transaction."""
 
-    def __init__(self, db: Db, ns: int) -> None:
-        self._db = db
-        self._ns = ns
+    _db: Db
+    _ns: int
 
     def of_items(self, items: Sequence[int]) -> list[Version]:
         """Versions of these items and what was merged into them, the latest first."""

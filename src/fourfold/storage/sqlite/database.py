@@ -409,7 +409,8 @@ class Database:
             try:
                 db.set_busy_handler(_Patience(self._tuning.busy_seconds if waits else 0))
                 db.execute("BEGIN IMMEDIATE")
-                schema.known_version(db)  # another process may have migrated it since this one opened it
+                if db.pragma("user_version") != schema.VERSION:  # another process has migrated it meanwhile
+                    schema.known_version(db)
                 yield db
                 self._require_same_files()
                 db.execute("COMMIT")

@@ -205,11 +205,11 @@ def _changed(db: Connection, ns: int, after: int, last: int, most: int) -> tuple
     return [item for item, of_node in rows if not of_node], [node for node, of_node in rows if of_node]
 
 
+@dataclass(frozen=True, slots=True)
 class SqliteLinkSource:
     """Implements `fourfold.index.link_state.LinkSource` inside the transaction of `db`."""
 
-    def __init__(self, db: Connection) -> None:
-        self._db = db
+    _db: Connection
 
     def items(self, ids: Sequence[int]) -> dict[int, ItemLinks]:
         own = self._grouped("SELECT item, node FROM node_items WHERE item {0}", ids)

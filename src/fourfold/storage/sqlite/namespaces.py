@@ -6,6 +6,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,12 +80,12 @@ _KEPT_MARKS = 8
 """Publications that may take effect between the moments at which a process reads the files and the database."""
 
 
+@dataclass(slots=True)
 class SourceRows:
     """The change log of a namespace and its rows, as indexes read them (`index.log_tail.SourceSnapshot`)."""
 
-    def __init__(self, db: Connection, ns: int) -> None:
-        self.db = db
-        self.ns = ns
+    db: Connection
+    ns: int
 
     @property
     def last_change(self) -> int:
@@ -130,12 +131,12 @@ class SourceRows:
         self.db.run("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", last, self.ns)
 
 
+@dataclass(slots=True)
 class SqliteSource:
     """Implements `fourfold.index.log_tail.Source`."""
 
-    def __init__(self, database: Database, ns: int) -> None:
-        self.database = database
-        self.ns = ns
+    database: Database
+    ns: int
 
     @contextmanager
     def read(self) -> Generator[SourceRows]:
@@ -246,10 +247,9 @@ def no_lookup(ns: int, name: str) -> None:
     return None
 
 
+@dataclass(frozen=True)
 class SqliteLinkRows(LinkRows):
-    def __init__(self, db: Connection, ns: Namespace, lookup: Lookup = no_lookup) -> None:
-        super().__init__(db, ns)
-        self._lookup = lookup
+    lookup: Lookup = no_lookup
 
     def names_beginning(self, words: set[str], pairs: set[str]) -> set[str]:
         names = set(graph.named_nodes(self.db, self.ns.id, words))
@@ -259,7 +259,7 @@ class SqliteLinkRows(LinkRows):
         return names
 
     def may_mention(self, name: str) -> Sequence[int] | None:
-        return self._lookup(self.ns.id, name)
+        return self.lookup(self.ns.id, name)
 
 
 def catch_up(database: Database, ns: int, lookup: Lookup = no_lookup) -> None:
