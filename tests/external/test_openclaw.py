@@ -87,9 +87,7 @@ def openclaw() -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_turn_gets_what_was_remembered_and_is_remembered_itself(
-    openclaw: list[str], model: tuple[str, list[str]], tmp_path: Path
-) -> None:
+def test_a_turn_gets_what_was_remembered_and_is_remembered_itself(openclaw, model, tmp_path):
     address, asked = model
     with serving(tmp_path / "store", FOURFOLD_EMBEDDER="builtin") as server, server.client() as client:
         items = "/v1/namespaces/default/items"

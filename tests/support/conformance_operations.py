@@ -226,17 +226,12 @@ QUERIES = (
 )  # fmt: skip
 
 FILTERS = (
-    NO_FILTERS,
-    Filters(tags=("work",)),
-    Filters(tags=("strasse", "notes"), any_tag=True),
-    Filters(language="de"),
-    Filters(kind="note", created_from=NOW - timedelta(days=2)),
-    Filters(created_to=NOW - timedelta(days=1)),
-    Filters(path="docs/**"),
-    Filters(metadata=(MetadataTest("n", "gte", 2),)),
+    NO_FILTERS, Filters(tags=("work",)), Filters(tags=("strasse", "notes"), any_tag=True), Filters(language="de"),
+    Filters(kind="note", created_from=NOW - timedelta(days=2)), Filters(created_to=NOW - timedelta(days=1)),
+    Filters(path="docs/**"), Filters(metadata=(MetadataTest("n", "gte", 2),)),
     Filters(metadata=(MetadataTest("n", "lt", 2), MetadataTest("n", "eq", 1))),
     Filters(metadata=(MetadataTest("list", "eq", [1, "b"]), MetadataTest("flag", "eq", True))),
-)
+)  # fmt: skip
 
 
 def names_of(query: str) -> list[str]:

@@ -61,9 +61,7 @@ def clients(number: int, folder: Path, embedder: Any = None, publish_at: int | N
 
 @pytest.mark.spec("B7", "B6")
 @pytest.mark.parametrize("writes", [40, pytest.param(500, marks=pytest.mark.soak)])
-def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_refused(
-    tmp_path: Path, writes: int
-) -> None:
+def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_refused(tmp_path, writes):
     with clients(WRITERS, tmp_path) as writers:
         begin = time.perf_counter()
         started = [writer.begin(write, who, writes, SEED) for who, writer in enumerate(writers)]
@@ -116,9 +114,7 @@ def _spread(seconds: Sequence[float]) -> str:
     [(0, "none", ("keyword",)), pytest.param(60, "builtin", ("keyword", "semantic"), marks=pytest.mark.soak)],
     ids=["short", "a minute with the model"],
 )
-def test_two_servers_and_the_command_line_see_each_others_writes(
-    tmp_path: Path, seconds: float, embedder: str, ways: Sequence[str]
-) -> None:
+def test_two_servers_and_the_command_line_see_each_others_writes(tmp_path, seconds, embedder, ways):
     """While both servers write and publish."""
     store = tmp_path / "store"
     with clients(2, store, embedder, publish_at=10) as servers:

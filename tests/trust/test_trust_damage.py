@@ -94,9 +94,7 @@ def soak_counts(some: int, many: int) -> pytest.MarkDecorator:
 
 @pytest.mark.spec("B6", "B9")
 @soak_counts(40, 600)
-def test_a_damaged_index_causes_no_crash_and_no_wrong_answer_and_is_rebuilt(
-    home: Path, fast_folder: Path, count: int
-) -> None:
+def test_a_damaged_index_causes_no_crash_and_no_wrong_answer_and_is_rebuilt(home, fast_folder, count):
     chosen = cases(home, SEED, count)
     wrong = problems_of(home, fast_folder, chosen, damaged, rebuilt)
     kinds, places = len({case.damage for case in chosen}), len({case.path for case in chosen})
@@ -111,9 +109,7 @@ def while_open(damage: str, count: int) -> list[Case]:
 
 @pytest.mark.spec("B6", "B9")
 @soak_counts(2, 12)
-def test_an_open_store_works_while_its_index_files_are_replaced_or_removed(
-    home: Path, fast_folder: Path, count: int
-) -> None:
+def test_an_open_store_works_while_its_index_files_are_replaced_or_removed(home, fast_folder, count):
     jobs = [case for damage in OPEN_DAMAGES for case in while_open(damage, count)]
     wrong = problems_of(home, fast_folder, jobs, damaged_while_open, rebuilt)
     assert not wrong, listed(wrong)
@@ -121,9 +117,7 @@ def test_an_open_store_works_while_its_index_files_are_replaced_or_removed(
 
 @pytest.mark.spec("B6", "B9")
 @soak_counts(1, 3)
-def test_index_files_overwritten_in_place_while_open_cause_no_crash_and_are_rebuilt(
-    home: Path, fast_folder: Path, count: int
-) -> None:
+def test_index_files_overwritten_in_place_while_open_cause_no_crash_and_are_rebuilt(home, fast_folder, count):
     """Fourfold itself never overwrites published bytes. (Truncating a mapped file raises SIGBUS in any program.)"""
     jobs = overwritten_cases(home, SEED, count)[:: 3 if count == 1 else 1]
     wrong = problems_of(home, fast_folder, jobs, overwritten_while_open, rebuilt)

@@ -351,9 +351,7 @@ LOSES_VECTORS = ("vector of a wrong length",)
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 7), marks=pytest.mark.soak)])
-def test_check_finds_drift_and_repair_fixes_it(
-    kind: str, seeds: range, undamaged: tuple[Path, Any, Any], fast_folder: Path
-) -> None:
+def test_check_finds_drift_and_repair_fixes_it(kind, seeds, undamaged, fast_folder):
     folder, waiting, whole = undamaged
     wrong: list[str] = []
     for seed in seeds:

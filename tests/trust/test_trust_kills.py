@@ -168,9 +168,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
 @pytest.mark.spec("B6", "B7", "B9")
 @many(25, 500)
-def test_no_confirmed_write_is_lost_by_a_kill_and_every_retriever_agrees(
-    begin: Begin, tmp_path: Path, kills: int
-) -> None:
+def test_no_confirmed_write_is_lost_by_a_kill_and_every_retriever_agrees(begin, tmp_path, kills):
     seeds = seeded("kills of a writer")
     inside, models, published = Counter[str](), list[Model](), 0
     for cycle, seed in zip(range(kills), seeds, strict=False):

@@ -233,9 +233,7 @@ def texts(folder: Path) -> set[str]:
 @posix
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("happening", HAPPENINGS, ids=lambda happening: happening.__name__)
-def test_calls_raise_after_the_store_was_replaced_and_no_write_is_confirmed(
-    tmp_path: Path, happening: Callable[[Path, Path], None]
-) -> None:
+def test_calls_raise_after_the_store_was_replaced_and_no_write_is_confirmed(tmp_path, happening):
     store, other = tmp_path / "store", tmp_path / "other"
     with Memory.open(other, embedder=WordEmbedder(), background=False) as memory:
         memory.add("what the other store holds")

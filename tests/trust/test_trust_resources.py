@@ -56,9 +56,7 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
 
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize(("warm", "calls"), [(500, 1000), pytest.param(1000, 49_000, marks=pytest.mark.soak)])
-def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(
-    fast_folder: Path, warm: int, calls: int
-) -> None:
+def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder, warm, calls):
     run_calls(fast_folder, warm, calls)
 
 
@@ -86,9 +84,7 @@ def run_cancels(work: Callable[..., Cancelled], folder: Path, count: int) -> Non
 @pytest.mark.spec("S1.8", "B6", "B7")
 @pytest.mark.parametrize("work", [cancelled, interrupted])
 @pytest.mark.parametrize("count", [130, pytest.param(1300, marks=pytest.mark.soak)])
-def test_a_call_cut_short_leaves_no_transaction_no_partial_write_and_no_lock(
-    fast_folder: Path, work: Callable[..., Cancelled], count: int
-) -> None:
+def test_a_call_cut_short_leaves_no_transaction_no_partial_write_and_no_lock(fast_folder, work, count):
     run_cancels(work, fast_folder, count)
 
 

@@ -134,9 +134,7 @@ def test_random_writes_to_several_stores_with_kills(tmp_path: Path, kills: int, 
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak)])
-def test_a_server_that_is_killed_while_it_synchronises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
-) -> None:
+def test_a_server_that_is_killed_while_it_synchronises(tmp_path, monkeypatch, kills):
     chance, ended = random.Random(next(seeded("server"))), 0
     monkeypatch.setattr("fourfold.client.RETRY_SECONDS", 0.0)
     with Memory.open(tmp_path / "one", embedder="none", background=False) as one:

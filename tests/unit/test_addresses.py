@@ -72,9 +72,7 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize("address", HOSTILE[::7] + HOSTILE[-3:])
-def test_the_command_line_never_shows_a_password(
-    address: str, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_never_shows_a_password(address, printed, monkeypatch):
     """Reliability 25."""
     said = printed("add", "heron")
     for arguments in (

@@ -118,9 +118,7 @@ def test_a_named_file_stands_for_the_users(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fourfold.yaml", ".fourfold.yaml", "fourfold.yml", ".env", "config.yaml"])
 @pytest.mark.parametrize("below", [".", "deeper/still"])
-def test_a_file_in_the_working_folder_is_never_read(
-    name: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_working_folder_is_never_read(name, below, tmp_path, monkeypatch):
     """Reliability 21: a cloned project must not choose the endpoint that gets the user's key."""
     write(tmp_path / "clone" / name, "openai_base_url: https://evil.example\nFOURFOLD_PRESET=wiki\n")
     (tmp_path / "clone" / below).mkdir(parents=True, exist_ok=True)

@@ -201,9 +201,7 @@ def test_workers_that_run_do_the_work_of_those_that_cannot_start(no_more_threads
 
 
 @pytest.mark.spec("S1.8", "B4")
-def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(
-    tmp_path: Path, no_more_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writes_and_searches_succeed_without_threads_and_publishing_resumes(tmp_path, no_more_threads, monkeypatch):
     store = SqliteStore(tmp_path / "store", tuning=Tuning(publish_every_changes=1))
     with Memory.open(store, embedder=WordEmbedder(), settings=Settings(retriever_seconds=60)) as memory:
         no_more_threads()
@@ -222,9 +220,7 @@ def published(memory: Memory) -> bool:
     return True
 
 
-async def test_a_call_that_gets_no_thread_is_a_typed_error_and_never_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_more_threads: Callable[[], None]
-) -> None:
+async def test_a_call_that_gets_no_thread_is_a_typed_error_and_never_runs(tmp_path, monkeypatch, no_more_threads):
     async with await AsyncMemory.open(tmp_path / "store", embedder="none") as memory:
         no_more_threads()
         with pytest.raises(WorldError, match="no more threads"):

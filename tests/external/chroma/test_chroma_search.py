@@ -126,9 +126,7 @@ def test_changes_made_directly_in_the_collection_are_seen(wiki: ChromaSearch, co
     assert wiki.follow(verify=True) == 0
 
 
-def test_changes_that_keep_the_number_of_chunks_are_seen(
-    wiki: ChromaSearch, collection: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_keep_the_number_of_chunks_are_seen(wiki, collection, monkeypatch):
     wiki.search("clock")
     collection.delete(ids=["bees-0"])
     add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
@@ -169,9 +167,7 @@ def test_an_embedder_of_another_dimension_is_named(collection: Any, tmp_path: Pa
 
 
 @pytest.mark.spec("S2.6")
-def test_vector_search_answers_when_the_keyword_index_fails(
-    wiki: ChromaSearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vector_search_answers_when_the_keyword_index_fails(wiki, monkeypatch):
     def broken(*_: Any) -> None:
         raise StoreUnavailable("the index is unavailable", "Wait")
 
@@ -254,9 +250,7 @@ def test_while_chroma_is_down_keyword_search_answers(own_server: Any, fate: str,
 
 
 @pytest.mark.spec("S2.5")
-def test_retrieve_on_the_command_line(
-    embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_retrieve_on_the_command_line(embedded, tmp_path, monkeypatch, capsys):
     made = embedded.create_collection("articles", embedding_function=None)
     add(made, ARTICLES)
     del made

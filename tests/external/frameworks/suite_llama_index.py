@@ -72,18 +72,12 @@ def test_each_mode_uses_its_retrievers(store: FourfoldVectorStore) -> None:
 @pytest.mark.parametrize(
     ("key", "operator", "value", "expected"),
     [
-        ("floor", "==", 2, {"b1"}),
-        ("floor", "!=", 2, {"a1", "a2"}),
-        ("floor", ">", -1, {"b1"}),
-        ("floor", "<=", -1, {"a1", "a2"}),
-        ("floor", "in", [2, 3], {"b1"}),
-        ("floor", "nin", [2, 3], {"a1", "a2"}),
-        ("tags", "any", ["repairs", "yearly"], {"a1", "b1"}),
-        ("tags", "all", ["heating", "yearly"], {"a1"}),
-        ("tags", "contains", "repairs", {"b1"}),
-        ("by", "is_empty", None, {"a1", "a2"}),
+        ("floor", "==", 2, {"b1"}), ("floor", "!=", 2, {"a1", "a2"}), ("floor", ">", -1, {"b1"}),
+        ("floor", "<=", -1, {"a1", "a2"}), ("floor", "in", [2, 3], {"b1"}), ("floor", "nin", [2, 3], {"a1", "a2"}),
+        ("tags", "any", ["repairs", "yearly"], {"a1", "b1"}), ("tags", "all", ["heating", "yearly"], {"a1"}),
+        ("tags", "contains", "repairs", {"b1"}), ("by", "is_empty", None, {"a1", "a2"}),
     ],
-)
+)  # fmt: skip
 def test_each_operator_of_filters(
     store: FourfoldVectorStore, key: str, operator: str, value: Any, expected: set[str]
 ) -> None:

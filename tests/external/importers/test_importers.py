@@ -72,9 +72,7 @@ def utc(text: str) -> datetime:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_repeated_import_changes_nothing_and_a_dry_run_stores_nothing(
-    name: str, memory: Memory, chroma: Path
-) -> None:
+def test_a_repeated_import_changes_nothing_and_a_dry_run_stores_nothing(name, memory, chroma):
     planned = import_from(memory, name, place(name, chroma), dry_run=True)
     assert memory.count() == 0
     assert planned.items > 0
@@ -323,9 +321,7 @@ def test_an_item_beyond_a_limit_is_an_error_with_its_line(memory: Memory, tmp_pa
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe{}", b"null", b"[1]", b"{}", b"[[[[", b'{"results": {}}', b"PK\x03\x04"]
 )
-def test_a_file_of_another_kind_is_a_typed_error_or_has_no_items(
-    name: str, content: bytes, memory: Memory, tmp_path: Path
-) -> None:
+def test_a_file_of_another_kind_is_a_typed_error_or_has_no_items(name, content, memory, tmp_path):
     file = tmp_path / ("export.zip" if content.startswith(b"PK") else "export.json")
     file.write_bytes(content)
     report = ImportReport(0, 0, {})

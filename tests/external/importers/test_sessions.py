@@ -127,9 +127,7 @@ def test_what_another_tool_returns_is_never_taken_for_an_answer_of_the_user(memo
     assert turns(memory) == [("user", "Summarise the page.")]
 
 
-def test_a_transaction_reads_only_the_chunks_that_it_writes(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transaction_reads_only_the_chunks_that_it_writes(memory, tmp_path, monkeypatch):
     lines = [
         json.dumps({"type": role, "message": {"role": role, "content": f"{role} {number}"}}) + "\n"
         for number in range(1500)
@@ -400,9 +398,7 @@ def test_two_imports_at_once_store_nothing_twice(tmp_path: Path) -> None:
     ("claude-code", "CLAUDE_CONFIG_DIR", "projects/p"), ("codex", "CODEX_HOME", "sessions/2026/01/02"),
     ("codex", "CODEX_HOME", "archived_sessions"),
 ])  # fmt: skip
-def test_the_folder_of_a_tool_is_found(
-    tool: str, variable: str, below: str, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_tool_is_found(tool, variable, below, memory, tmp_path, monkeypatch):
     monkeypatch.setenv(variable, str(tmp_path / "home"))
     with pytest.raises(NotFound, match="has no sessions in"):
         memory.import_sessions(tool)
@@ -411,9 +407,7 @@ def test_the_folder_of_a_tool_is_found(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="VS Code keeps its files elsewhere")
-def test_the_sessions_of_all_workspaces_of_vs_code_are_found(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sessions_of_all_workspaces_of_vs_code_are_found(memory, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     user = tmp_path / "Code" / "User"
     shutil.copytree(PLACES["copilot"], user)

@@ -98,9 +98,7 @@ def test_the_file_of_a_project(home: Path, name: ClientName) -> None:
         ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "/xdg/Claude/claude_desktop_config.json"),
     ],
 )
-def test_the_folder_of_applications_is_that_of_the_platform(
-    home: Path, monkeypatch: pytest.MonkeyPatch, platform: str, environ: dict[str, str], expected: str
-) -> None:
+def test_the_folder_of_applications_is_that_of_the_platform(home, monkeypatch, platform, environ, expected):
     monkeypatch.setattr("sys.platform", platform)
     assert clients.file_of(CLIENTS["claude-desktop"], "user", environ) == home / expected
 
@@ -386,9 +384,7 @@ def claude(home: Path, *arguments: str, **environment: str) -> str:
 
 @pytest.mark.soak
 @pytest.mark.skipif(shutil.which("npx") is None, reason="Claude Code is an npm package")
-def test_claude_code_accepts_the_plugin_and_passes_hook_results_to_the_model(
-    tmp_path: Path, api: tuple[str, list[str]]
-) -> None:
+def test_claude_code_accepts_the_plugin_and_passes_hook_results_to_the_model(tmp_path, api):
     url, received = api
     for path in (ROOT, ROOT / "plugins" / "fourfold"):
         assert "Validation passed" in claude(tmp_path, "plugin", "validate", str(path))

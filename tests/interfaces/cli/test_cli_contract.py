@@ -67,9 +67,7 @@ def errors(kind: type[FourfoldError]) -> list[type[FourfoldError]]:
 @pytest.mark.spec("S1.8")
 @pytest.mark.parametrize("kind", errors(FourfoldError), ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("as_json", [False, True])
-def test_every_error_has_its_code_and_its_remedy(
-    kind: type[FourfoldError], as_json: bool, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_error_has_its_code_and_its_remedy(kind, as_json, cli, monkeypatch):
     def fail(*_: object) -> None:
         raise kind("what was \x1b[31mwrong", "what to do")
 
@@ -104,48 +102,22 @@ def test_a_query_that_looks_like_the_option_is_a_query(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["search", " "],
-        ["search", "x", "-k", "0"],
-        ["search", "x", "-k", "-5"],
-        ["search", "x", "-k", "200"],
-        ["search", "x", "--weights", "semantic=0.7,keyword=0.3001"],
-        ["search", "x", "--weights", "vectors=1"],
-        ["search", "x", "--weights", "nonsense"],
-        ["search", "x", "--preset", "nonsense"],
-        ["search", "x", "--fusion", "nonsense"],
-        ["search", "x", "--only", "nonsense"],
-        ["search", "x", "--only", ""],
-        ["search", "x", "--alpha", "2", "--preset", "memories"],
-        ["search", "x", "--per-source", "0"],
-        ["search", "x", "--min-confidence", "2"],
-        ["search", "x", "--from", "yesterday"],
-        ["search", "x", "--meta", "nonsense"],
-        ["get", "1"],
-        ["get", "key:absent"],
-        ["get", "abc"],
-        ["update", "1", "--text", "x"],
-        ["update", "1"],
-        ["forget"],
-        ["forget", "1"],
-        ["forget", "1", "--tag", "x"],
-        ["add", " "],
-        ["add", "x", "--source", "99"],
-        ["add", "x", "--at", "soon"],
-        ["add", "x", "--meta", "soon"],
-        ["why", "1", "x"],
-        ["import", "absent.jsonl"],
-        ["restore", "absent.backup"],
-        ["list", "--limit", "0"],
-        ["graph", "neighbors", "Nobody", "--depth", "6"],
-        ["graph", "remove", "Nobody"],
-        ["graph", "remove", "a", "b"],
-        ["graph", "edge", "a", "uses", "b", "--weight", "nan"],
-        ["--config", "absent.yaml", "config"],
-        ["--namespace", "a,b", "status"],
-        ["--namespace", ",", "search", "x"],
+        ["search", " "], ["search", "x", "-k", "0"], ["search", "x", "-k", "-5"], ["search", "x", "-k", "200"],
+        ["search", "x", "--weights", "semantic=0.7,keyword=0.3001"], ["search", "x", "--weights", "vectors=1"],
+        ["search", "x", "--weights", "nonsense"], ["search", "x", "--preset", "nonsense"],
+        ["search", "x", "--fusion", "nonsense"], ["search", "x", "--only", "nonsense"], ["search", "x", "--only", ""],
+        ["search", "x", "--alpha", "2", "--preset", "memories"], ["search", "x", "--per-source", "0"],
+        ["search", "x", "--min-confidence", "2"], ["search", "x", "--from", "yesterday"],
+        ["search", "x", "--meta", "nonsense"], ["get", "1"], ["get", "key:absent"], ["get", "abc"],
+        ["update", "1", "--text", "x"], ["update", "1"], ["forget"], ["forget", "1"], ["forget", "1", "--tag", "x"],
+        ["add", " "], ["add", "x", "--source", "99"], ["add", "x", "--at", "soon"], ["add", "x", "--meta", "soon"],
+        ["why", "1", "x"], ["import", "absent.jsonl"], ["restore", "absent.backup"], ["list", "--limit", "0"],
+        ["graph", "neighbors", "Nobody", "--depth", "6"], ["graph", "remove", "Nobody"],
+        ["graph", "remove", "a", "b"], ["graph", "edge", "a", "uses", "b", "--weight", "nan"],
+        ["--config", "absent.yaml", "config"], ["--namespace", "a,b", "status"], ["--namespace", ",", "search", "x"],
     ],
     ids=" ".join,
-)
+)  # fmt: skip
 def test_an_invalid_request_exits_with_1_and_names_the_remedy(arguments: list[str], cli: Cli) -> None:
     done = cli(*arguments)
     assert done.code == 1, done

@@ -82,9 +82,7 @@ def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garde
     ("text", "said"),
     [("", "does not contain a run"), ('{"type": "other"}\n', "is not a saved run"), ("{", "run.jsonl:1: not JSON")],
 )
-def test_a_file_that_is_not_a_run_is_refused_before_measuring(
-    cli: Cli, home: Path, garden: list[str], text: str, said: str
-) -> None:
+def test_a_file_that_is_not_a_run_is_refused_before_measuring(cli, home, garden, text, said):
     (home / "run.jsonl").write_text(text, "utf-8")
     done = cli("eval", *garden, "--baseline", str(home / "run.jsonl"))
     assert (done.code, said in done.err) == (1, True), done.err
@@ -116,9 +114,7 @@ def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
 
 
 @pytest.mark.spec("S5.7")
-def test_tune_chooses_on_one_half_and_plots(
-    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tune_chooses_on_one_half_and_plots(cli, home, garden, monkeypatch):
     """The Markdown form is executed in docs/quality.md."""
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("tune", *garden, "--plot", str(home / "grids.svg"), "--json")
@@ -146,9 +142,7 @@ def test_tune_chooses_on_one_half_and_plots(
         (["--preset", "memories", "--fusion", "rrf"], "alpha", 6),
     ],
 )
-def test_tune_over_the_weights_of_a_preset_by_a_fusion(
-    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch, options: list[str], name: str, points: int
-) -> None:
+def test_tune_over_the_weights_of_a_preset_by_a_fusion(cli, home, garden, monkeypatch, options, name, points):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     done = cli("tune", *garden, *options, "--plot", str(home / "grids.svg"), "--json")
     assert done.code == 0, done.err
@@ -209,9 +203,7 @@ def test_a_malformed_collection_and_an_invalid_plan_exit_with_1(cli: Cli, home: 
 
 
 @pytest.mark.spec("S5.7")
-def test_a_plot_without_the_extra_names_the_package_to_install(
-    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plot_without_the_extra_names_the_package_to_install(cli, home, garden, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     done = cli("tune", *garden, "--plot", str(home / "grids.png"))
     assert done.code == 3
@@ -251,9 +243,7 @@ def collection(folder: Path, questions: int) -> str:
     return str(folder)
 
 
-def test_a_useful_setting_is_saved_used_listed_and_removed(
-    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_useful_setting_is_saved_used_listed_and_removed(cli, home, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     folder, cache = collection(home / "judged", 100), str(home / "cache")
     found = cli("tune", folder, "--cache", cache, "--save", "office", "--json")

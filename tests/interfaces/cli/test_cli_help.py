@@ -136,9 +136,7 @@ def read_only(arguments: list[str]) -> None:
         "hook prompt", "mcp install",
     ],
 )  # fmt: skip
-def test_no_command_is_silent(
-    arguments: str, store: str, home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_command_is_silent(arguments, store, home, cli, monkeypatch):
     monkeypatch.chdir(home)
     (home / "notes").mkdir()
     (home / "rows.jsonl").touch()

@@ -22,34 +22,14 @@ Cli = Callable[..., Any]
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["search", "x"],
-        ["retrieve", "x"],
-        ["list"],
-        ["get", "1"],
-        ["why", "1", "x"],
-        ["tags"],
-        ["namespaces"],
-        ["status"],
-        ["check"],
-        ["repair"],
-        ["scan-secrets"],
-        ["reembed"],
-        ["embed"],
-        ["export", "-"],
-        ["backup", "copy.db"],
-        ["copy", "elsewhere"],
-        ["move", "elsewhere"],
-        ["update", "1", "--text", "x"],
-        ["forget", "1"],
-        ["graph", "neighbors", "x"],
-        ["graph", "path", "x", "y"],
-        ["graph", "remove", "x"],
+        ["search", "x"], ["retrieve", "x"], ["list"], ["get", "1"], ["why", "1", "x"], ["tags"], ["namespaces"],
+        ["status"], ["check"], ["repair"], ["scan-secrets"], ["reembed"], ["embed"], ["export", "-"],
+        ["backup", "copy.db"], ["copy", "elsewhere"], ["move", "elsewhere"], ["update", "1", "--text", "x"],
+        ["forget", "1"], ["graph", "neighbors", "x"], ["graph", "path", "x", "y"], ["graph", "remove", "x"],
     ],
     ids=" ".join,
-)
-def test_a_store_that_does_not_exist_is_not_created(
-    arguments: list[str], home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+)  # fmt: skip
+def test_a_store_that_does_not_exist_is_not_created(arguments, home, cli, monkeypatch):
     monkeypatch.chdir(home)
     done = cli(*arguments)
     assert (done.code, done.out) == (1, "")

@@ -61,19 +61,6 @@ def _filled(cli: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("_filled")
-@pytest.mark.parametrize(
-    "arguments", [["search", "words", "--explain"], ["list"], ["get", "key:k"], ["tags"], ["why", "key:k", "words"]]
-)
-def test_only_our_own_colours_reach_the_terminal(arguments: list[str]) -> None:
-    """Reliability 18."""
-    written = on_terminal(*arguments)
-    assert "owned" not in written
-    assert "\x1b[5m" not in written
-    assert "\x1b" not in SEQUENCE.sub("", written)
-    assert "\x07" not in written
-
-
-@pytest.mark.usefixtures("_filled")
 def test_search_draws_a_table_and_trees() -> None:
     plain = SEQUENCE.sub("", on_terminal("search", "words", "--explain"))
     assert "A [bold]title[/bold]" in plain
@@ -125,9 +112,7 @@ def test_asterisks_of_the_text_do_not_break_the_highlighting(cli: Callable[..., 
 
 
 @pytest.mark.spec("C4")
-def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(
-    home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(home, cli, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
     file = home / "rows.jsonl"
@@ -139,9 +124,7 @@ def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(
 
 
 @pytest.mark.spec("C4")
-def test_an_interrupted_wait_leaves_the_rest_to_a_worker(
-    home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_wait_leaves_the_rest_to_a_worker(home, cli, monkeypatch):
     fcntl = pytest.importorskip("fcntl", reason="the test waits for the worker's lock")
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
     file = home / "rows.jsonl"

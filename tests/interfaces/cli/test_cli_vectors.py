@@ -49,9 +49,7 @@ def vectors(cli: Cli, namespace: str = "default") -> tuple[int, int]:
     return facts["vectors"], facts["pending_vectors"]
 
 
-def test_what_the_time_budget_does_not_cover_is_embedded_by_a_worker(
-    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_time_budget_does_not_cover_is_embedded_by_a_worker(home, cli, workers, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
     done = cli("import", rows(home, 100))
     assert done.out == "imported 100 items\n"
@@ -66,9 +64,7 @@ def test_what_the_time_budget_does_not_cover_is_embedded_by_a_worker(
     assert found["degraded"] == []
 
 
-def test_within_the_budget_everything_is_embedded_and_no_worker_starts(
-    home: Path, cli: Cli, workers: list[Any]
-) -> None:
+def test_within_the_budget_everything_is_embedded_and_no_worker_starts(home, cli, workers):
     assert cli("import", rows(home, 10)).err == ""
     assert vectors(cli) == (10, 0)
     assert workers == []
@@ -99,9 +95,7 @@ def test_a_changed_text_is_found_by_its_meaning_at_once(cli: Cli, workers: list[
     assert workers == []
 
 
-def test_embed_processes_pending_items(
-    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embed_processes_pending_items(home, cli, workers, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
@@ -111,9 +105,7 @@ def test_embed_processes_pending_items(
     assert workers == []
 
 
-def test_check_reports_pending_vectors(
-    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_reports_pending_vectors(home, cli, workers, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
@@ -150,9 +142,7 @@ def test_reading_a_store_of_an_earlier_encoder_changes_nothing(cli: Cli, workers
 
 
 @pytest.mark.parametrize("rows_added", [1, 0])
-def test_a_write_starts_the_renewal_of_a_store_of_an_earlier_encoder(
-    home: Path, cli: Cli, workers: list[Any], earlier: str, rows_added: int
-) -> None:
+def test_a_write_starts_the_renewal_of_a_store_of_an_earlier_encoder(home, cli, workers, earlier, rows_added):
     (home / "rows.jsonl").write_text('{"text": "one more"}\n' * rows_added, "utf-8")
     assert "a background process makes them" in cli("import", "--no-wait", str(home / "rows.jsonl")).err
     workers[0].wait(SECONDS)
@@ -175,9 +165,7 @@ def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatc
     assert embedding.started == []
 
 
-def test_commands_succeed_when_the_endpoint_hangs_and_its_worker_can_be_ended(
-    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_succeed_when_the_endpoint_hangs_and_its_worker_can_be_ended(home, cli, workers, monkeypatch):
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "openai")
     monkeypatch.setenv("FOURFOLD_OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("FOURFOLD_OPENAI_API_KEY", "canary-4711")

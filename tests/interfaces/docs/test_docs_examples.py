@@ -1,4 +1,4 @@
-"""Every code block of the documentation is an example file, and every example runs and prints its documented output."""
+"""Every code block of the documentation runs and prints its output; pages, links, figures and guarantees are true."""
 
 import json
 import re
@@ -16,9 +16,12 @@ import pytest
 from docs_pages import EXAMPLES, PAGES, ROOT, blocks
 from http_server import serving
 
+import fourfold
 from fourfold import config
 from fourfold.cli.commands import COMMANDS
+from fourfold.cli.demo import QUESTIONS
 from fourfold.cli.main import app
+from fourfold.ranking.plan import PRESETS
 
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
@@ -54,9 +57,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.spec("S1.11")
 @pytest.mark.usefixtures("endpoint")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_example_prints_its_documented_output(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_example_prints_its_documented_output(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
     said = re.findall(r"# -> (.*)", script.read_text("utf-8"))
@@ -149,3 +150,142 @@ def test_page_is_short_and_begins_with_what_the_reader_can_do(page: Path) -> Non
     assert not blank
     assert first.startswith("After reading this page")
     assert len(rest) < 300
+
+
+# ---------------------------------------------------------------- the recorded first run
+
+
+FIVE_MINUTES = 300
+
+
+def test_the_recorded_run_is_that_of_the_readme_and_of_the_demo() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "first_run.py"))
+    lines = script["RECORD"].read_text(encoding="utf-8").splitlines()
+    assert max(len(line) for line in lines[1:]) <= script["COLUMNS"]
+    typed = [line.removeprefix(script["PROMPT"]) for line in lines if line.startswith(script["PROMPT"])]
+    assert [line for line in typed if line in script["STEPS"]] == list(script["STEPS"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = [step.replace("--quiet ", "").removesuffix(" --serve") for step in script["STEPS"][1:]]
+    assert all(f"\n{step}    # " in readme for step in said)
+    asked = "".join(lines)
+    assert all(question.text in asked and question.point in asked for question in QUESTIONS)
+    assert script["SERVING"].search(asked.replace("PORT", "1"))
+    opened = re.fullmatch(r"\[(\d+):(\d\d)\] the page is open", lines[-1])
+    assert opened is not None
+    minutes, seconds = opened.groups()
+    assert 60 * int(minutes) + int(seconds) < FIVE_MINUTES
+
+
+# ---------------------------------------------------------------- reliability
+
+
+PAGE = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+ROWS = {int(row[0]): row[1:] for row in re.findall(r"^\| (\d+) \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)}
+
+
+def names_of_tests() -> set[str]:
+    sources = (path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    return {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
+
+
+def test_every_named_test_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    assert len(named) > 80
+    assert named <= names_of_tests()
+
+
+def test_every_guarantee_has_a_test_or_is_marked_as_not_covered() -> None:
+    assert sorted(ROWS) == list(range(1, 31))
+    for _, shown_by, result in ROWS.values():
+        assert "`test_" in shown_by or "not covered" in result
+
+
+def test_page_contains_no_placeholder() -> None:
+    capitals = re.sub(r"`[^`]*`|SQLite|SIGBUS|FAISS", "", PAGE)
+    assert not re.findall(r"\b[A-Z]{5,}\b", capitals)
+
+
+# ---------------------------------------------------------------- recorded figures
+
+
+RESULTS = json.loads((ROOT / "benchmarks" / "quality.json").read_text("utf-8"))
+
+
+@pytest.mark.spec("S5.7")
+def test_tables_match_the_recorded_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "quality.py"))["tables"](RESULTS)
+    assert all(tables.values())
+    for mark, table in tables.items():
+        assert f"<!-- {mark} -->\n{table}<!-- end -->" in page, f"run benchmarks/quality.py ({mark})"
+
+
+BARS = RESULTS["bars"]
+
+
+@pytest.mark.spec("S1.10", "S2.7", "S4.6", "S5.7", "S5.8", "C1")
+def test_recorded_figures_reach_the_required_values():
+    presets = BARS["presets"]
+    assert presets.keys() == PRESETS.keys()
+    assert presets["memories"]["hit@10"] > 0.85
+    for milliseconds, limit in (
+        (BARS["p95_100_items"], 1000), (BARS["graph_p95"], 200), (BARS["wiki_p50"], presets["wiki"]["p95"]),
+        (presets["wiki"]["p95"], 100), (presets["memories"]["p95"], 120),
+        (BARS["graph_p95"], presets["insights"]["p95"]), (presets["insights"]["p95"], 1000),
+    ):  # fmt: skip
+        assert 0 < milliseconds < limit
+
+
+# ---------------------------------------------------------------- the site
+
+
+SITE = runpy.run_path(str(ROOT / "scripts" / "docs_site.py"))
+LINKS = runpy.run_path(str(ROOT / "scripts" / "check_links.py"))
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "expected"),
+    [
+        ("README.md", "[a](docs/mcp.md#over-http)", "[a](mcp.md#over-http)"),
+        ("README.md", "![a](docs/growth.png)", "![a](growth.png)"),
+        ("docs/mcp.md", "[a](../README.md)", "[a](index.md)"),
+        ("docs/mcp.md", "[a](../CONTRIBUTING.md#rules)", "[a](contributing.md#rules)"),
+        ("docs/mcp.md", "[a](../src/fourfold/limits.py)", "[a](repository/src/fourfold/limits.py)"),
+        ("docs/mcp.md", "[a](examples/vault.py)", "[a](repository/docs/examples/vault.py)"),
+        ("docs/mcp.md", "[a](http.md) [b](#here)", "[a](http.md) [b](#here)"),
+        ("docs/mcp.md", "[c](https://a.example/x.md)", "[c](https://a.example/x.md)"),
+        ("docs/mcp.md", "`[a](../README.md)`", "`[a](../README.md)`"),
+        ("docs/mcp.md", "```\n[a](../README.md)\n```\n", "```\n[a](../README.md)\n```\n"),
+    ],
+)
+def test_links_lead_to_pages_and_copies_of_the_site(page: str, text: str, expected: str) -> None:
+    assert SITE["rewritten"](page, text) == expected
+
+
+def test_every_linked_file_exists_and_the_reference_has_every_public_name() -> None:
+    assert all(source.exists() for source in SITE["linked_files"]().values())
+    assert SITE["public_names"]() == list(fourfold.__all__)
+    named = re.findall(r"^::: fourfold\.(\w+)$", SITE["api_page"](), re.MULTILINE)
+    assert sorted(named) == sorted(fourfold.__all__)
+
+
+def test_the_navigation_names_pages_that_exist() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    named = set(re.findall(r"([\w-]+\.md)", nav))
+    made = {*SITE["ROOT_PAGES"].values(), "api.md"}
+    assert made <= named
+    assert [name for name in named - made if not (ROOT / "docs" / name).exists()] == []
+
+
+def test_broken_links_are_found_with_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LINKS["broken"].__globals__, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One\n\n## Two words, and `code`\n\n## One\n[ok](#two-words-and-code) [ok](#one-1) [ok](page.md#one)\n"
+        "`[no link](none.md)`\n```\n[no link](none.md)\n# no heading\n```\n[bad](none.md) [bad](#no-heading)\n"
+    )
+    assert list(LINKS["broken"](page)) == [
+        "page.md:12: there is no none.md",
+        "page.md:12: this page has no heading 'no-heading'",
+    ]

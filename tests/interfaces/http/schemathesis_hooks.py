@@ -11,16 +11,8 @@ import schemathesis
 KNOWN = {"item": 1, "ids": [1], "created_at": "2026-11-15T10:00:00Z", "language": "en", "cursor": None, "where": None}
 """Values that replace generated ones; None leaves the parameter out."""
 REFERRING = (
-    "source_ids",
-    "chunk_index",
-    "path",
-    "vector",
-    "namespaces",
-    "filters",
-    "kind",
-    "metadata",
-    "created_after",
-)
+    "source_ids", "chunk_index", "path", "vector", "namespaces", "filters", "kind", "metadata", "created_after",
+)  # fmt: skip
 
 
 @schemathesis.serializer("application/jsonl")

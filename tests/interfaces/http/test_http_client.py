@@ -174,9 +174,7 @@ async def test_the_async_memory_works_over_http(server: Server) -> None:
             await memory.check()
 
 
-def test_wrong_addresses_and_tokens_are_errors_of_the_library(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_addresses_and_tokens_are_errors_of_the_library(tmp_path, server, monkeypatch):
     for url in ("ftp://x", "localhost:8765", "http://[", "http://x:99999999"):
         with pytest.raises(InvalidSetting):
             fourfold.connect(url)
@@ -219,9 +217,7 @@ def test_commands_work_on_a_server(server: Server, capsys: pytest.CaptureFixture
     assert "forgot 1 item" in printed("forget", number)
 
 
-def test_other_commands_say_that_they_need_the_store(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_commands_say_that_they_need_the_store(server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.jsonl").write_text('{"text": "x"}\n')
     others = (

@@ -18,15 +18,9 @@ SERVERS = {
     "serve": ["serve", "--port", "0", "--tools", "all"],
 }
 PASSED = {
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "tools-call-simple-text",
-    "tools-call-error",
-    "resources-list",
-    "prompts-list",
-    "dns-rebinding-protection",
-}
+    "server-initialize", "ping", "tools-list", "tools-call-simple-text", "tools-call-error", "resources-list",
+    "prompts-list", "dns-rebinding-protection",
+}  # fmt: skip
 
 
 @contextmanager

@@ -155,9 +155,7 @@ def test_a_file_that_cannot_be_parsed_is_left_unchanged(tmp_path: Path, content:
 
 
 @pytest.mark.spec("C17")
-def test_without_a_script_the_server_imports_nothing_from_the_folder_it_starts_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_script_the_server_imports_nothing_from_the_folder_it_starts_in(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
         patch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -166,9 +166,7 @@ def ask(stdin: IO[str], tool: str, **arguments: Any) -> None:
     ],
     ids=["while the model loads", "while a search is under way", "while something is stored"],
 )
-def test_closing_stdin_ends_the_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], slow: str, tool: str, arguments: dict[str, Any]
-) -> None:
+def test_closing_stdin_ends_the_server(tmp_path, capsys, slow, tool, arguments):
     sign = "LOADING" if slow == "NOISY_LOAD" else "EMBEDDING"
     with spoken_to(tmp_path, **{slow: "90"}) as (server, stdin):
         assert server.stdout

@@ -11,44 +11,21 @@ from typing import Any
 import pytest
 from mcp import MCPError
 from mcp_support import MODES, beside, call, connected, parameters, refused
+from mcp_tour import tour
 
 from fourfold import AsyncMemory, Memory, NewItem
 from fourfold.limits import HTTP_BODY_BYTES
 from fourfold.serve.mcp.server import Lines, repaired
-from fourfold.serve.mcp.tools import Level
+from fourfold.serve.mcp.tools import OFFERS, Level
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 
 
 @pytest.mark.spec("S1.6", "S3.2", "B13")
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path, "--tools", "all", mode=mode) as client:
-        stored = await call(
-            client,
-            "store_memory",
-            content="The spare key is with Mrs Okafor",
-            title="Spare Key",
-            tags=["home"],
-            key="k",
-        )
-        item = stored["item"]["id"]
-        assert (await call(client, "store_memory", content="The dentist moved", tags=["health"]))["status"] == "success"
-        found = await call(client, "hybrid_search", query_text="spare key", tags=["home"])
-        assert [result["id"] for result in found["results"]] == [item]
-        assert found["results"][0]["content"] == "The spare key is with Mrs Okafor"
-        assert (await call(client, "full_text_search", query_text="dentist"))["results"][0]["content"]
-        assert (await call(client, "get_memory", ids=["key:k", item]))["items"][0]["title"] == "Spare Key"
-        changed = await call(
-            client, "update_memory", id=item, content="The spare key is with Mr Lang", add_tags=["door"]
-        )
-        assert changed["item"]["tags"] == ["door", "home"]
-        assert (await call(client, "get_memory", ids=[item]))["items"][0]["content"] == "The spare key is with Mr Lang"
-        assert len((await call(client, "list_memories", kind="none"))["items"]) == 0
-        assert len((await call(client, "list_memories"))["items"]) == 2
-        await call(client, "link", source="Spare Key", relation="opens", target="Front Door", weight=0.5)
-        assert (await call(client, "delete_memory", ids=[item]))["deleted"] == 1
-        assert (await refused(client, "get_memory", ids=[item]))["error"] == f"no item {item}"
+async def test_every_tool_over_pipes(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, "--tools", "all", mode=mode, FOURFOLD_EMBEDDER="builtin") as client:
+        assert await tour(client) == {offer.name for offer in OFFERS}
 
 
 @pytest.mark.spec("S1.8")

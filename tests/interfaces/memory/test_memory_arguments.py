@@ -93,9 +93,7 @@ def test_no_argument_of_a_method_raises_a_bare_error(memory: Memory, method: str
 
 
 @pytest.mark.parametrize("call", [Memory.open, Memory, HybridSearch], ids=lambda call: call.__qualname__)
-def test_no_argument_of_an_opener_raises_a_bare_error(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_argument_of_an_opener_raises_a_bare_error(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     names = list(inspect.signature(call).parameters)

@@ -214,9 +214,7 @@ loop.run_until_complete(memory.close())
     [(BLOCKING, ["refused True"] * 5 + ["3 []"]), (ASYNC, ["refused", "1"])],
     ids=["blocking", "async"],
 )
-def test_a_forked_child_is_refused_at_once_and_the_parent_continues(
-    script: str, lines: list[str], tmp_path: Path
-) -> None:
+def test_a_forked_child_is_refused_at_once_and_the_parent_continues(script, lines, tmp_path):
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.splitlines()) == (0, lines), done.stderr

@@ -58,9 +58,7 @@ BAD_ITEMS: list[tuple[type[RequestError], NewItem]] = [
 
 @pytest.mark.spec("B10", "S1.8")
 @pytest.mark.parametrize(("error", "item"), BAD_ITEMS, ids=range(len(BAD_ITEMS)))
-def test_a_batch_with_an_invalid_item_is_refused_as_a_whole(
-    memory: Memory, tmp_path: Path, error: type[RequestError], item: NewItem
-) -> None:
+def test_a_batch_with_an_invalid_item_is_refused_as_a_whole(memory, tmp_path, error, item):
     before = row_counts(tmp_path / "store")
     with pytest.raises(error) as raised:
         memory.add_many([NewItem("a good one", tags=("good",)), item])
@@ -120,9 +118,7 @@ BAD_CALLS: dict[type[RequestError], list[Call]] = {
     ("error", "call"),
     [pytest.param(error, call, id=f"{error.__name__}-{call}") for error, calls in BAD_CALLS.items() for call in calls],
 )
-def test_a_wrong_call_is_refused_and_changes_nothing(
-    opened: Opener, tmp_path: Path, error: type[RequestError], call: Call
-) -> None:
+def test_a_wrong_call_is_refused_and_changes_nothing(opened, tmp_path, error, call):
     memory = opened(embedder="none")
     memory.add(NewItem("good", title="Known", tags=("t",), metadata={"old": "y" * 6_000}))
     before = row_counts(tmp_path / "store")
@@ -280,9 +276,7 @@ def test_a_temporary_store_leaves_nothing_behind_when_its_process_exits_without_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_copied_restored_or_typed_into_memory_where_it_would_be_lost(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_copied_restored_or_typed_into_memory_where_it_would_be_lost(memory, tmp_path, monkeypatch):
     from fourfold.cli.main import main
 
     monkeypatch.chdir(tmp_path)

@@ -203,9 +203,7 @@ def test_no_raw_record_can_be_stored_as_a_proposal(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "details", [5, None, [], {"text": 5, "kind": [], "tags": 5, "session": {}}, {"tags": [5, "a"]}]
 )
-def test_an_imported_proposal_of_another_form_can_be_listed_and_decided(
-    memory: Memory, tmp_path: Path, details
-) -> None:
+def test_an_imported_proposal_of_another_form_can_be_listed_and_decided(memory, tmp_path, details):
     memory.propose([DECIDED], "s1")
     memory.export(tmp_path / "export.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]

@@ -53,9 +53,7 @@ def texts(memory: Memory, item: int | str) -> list[str]:
     return [each.text for each in memory.history(item)]
 
 
-def test_both_sides_get_everything_and_a_second_sync_writes_nothing(
-    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_sides_get_everything_and_a_second_sync_writes_nothing(pair, tmp_path, monkeypatch):
     one, peer, two = pair
     raw = one.add_raw("Ada: the key is with me", "Ada", "kitchen", {"page": 3})
     one.add(NewItem("Ada has the key", source_ids=(raw.id,), tags=("key",), metadata={"n": [1, None]}))
@@ -112,9 +110,7 @@ def test_deletions_are_carried_over_and_win_over_changes_that_did_not_know_of_th
 
 
 @pytest.mark.parametrize("here_begins", [True, False], ids=["here", "there"])
-def test_of_two_changes_the_later_one_wins_on_both_sides_and_the_other_stays_in_the_history(
-    tmp_path: Path, here_begins: bool
-) -> None:
+def test_of_two_changes_the_later_one_wins_on_both_sides_and_the_other_stays_in_the_history(tmp_path, here_begins):
     with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
         one.add(NewItem("made here", key="new", tags=("x",)))
         two.add(NewItem("made there", key="new"))
@@ -198,9 +194,7 @@ def bytes_in(folder: Path, word: bytes) -> list[Path]:
 
 
 @pytest.mark.parametrize("clock", ["behind", "ahead"])
-def test_a_purge_is_followed_by_a_side_that_was_purged_later(
-    tmp_path: Path, clock: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_purge_is_followed_by_a_side_that_was_purged_later(tmp_path, clock, monkeypatch):
     with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
         one.add("the heronword is secret")
         one.sync(two)
@@ -380,9 +374,7 @@ class Busy:
 
 @pytest.mark.parametrize("asked", ["heads", "read", "write"])
 @pytest.mark.parametrize("key", ["counter", None])
-def test_a_store_that_is_written_to_without_end_gets_and_gives_everything_else(
-    tmp_path: Path, asked: str, key: str | None
-) -> None:
+def test_a_store_that_is_written_to_without_end_gets_and_gives_everything_else(tmp_path, asked, key):
     numbers = count()
     with opened(tmp_path / "one") as one, opened(tmp_path / "two") as two:
         one.add_many([NewItem(f"text {number}", key=f"k{number}") for number in range(450)])
@@ -416,9 +408,7 @@ def test_what_refers_to_something_that_changes_without_end_waits_and_is_reported
         assert contents(one) == contents(two)
 
 
-def test_the_command_says_by_its_exit_code_that_something_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_by_its_exit_code_that_something_is_left(tmp_path, monkeypatch, capsys):
     for name in ("one", "two"):
         opened(tmp_path / name).close()
     monkeypatch.setattr(Memory, "sync", lambda *_, **__: SyncReport(complete=False))

@@ -249,9 +249,7 @@ def test_another_model_is_refused_with_the_command_that_re_embeds(opened: Opener
 
 @pytest.mark.spec("B8")
 @pytest.mark.parametrize("error", [unavailable, bug])
-def test_re_embedding_resumes_where_it_stopped_and_searches_work_meanwhile(
-    opened: Opener, tmp_path: Path, error: Any
-) -> None:
+def test_re_embedding_resumes_where_it_stopped_and_searches_work_meanwhile(opened, tmp_path, error):
     opened().add_many(notes(200), wait=True)
     dying = opened(embedder=StubbornEmbedder(3, error, "other"), background=False)
     with pytest.raises(EmbedderUnavailable):
@@ -410,9 +408,7 @@ def test_by_default_memory_uses_the_built_in_model_and_loads_it_only_when_needed
         ("Wofür nutzen wir Redis?", "Welche Version hat Redis?"),
     ],
 )
-def test_naming_a_thing_is_not_answering_a_question_about_it(
-    opened: Opener, model: Shared, answered: str, unanswered: str
-) -> None:
+def test_naming_a_thing_is_not_answering_a_question_about_it(opened, model, answered, unanswered):
     memory = opened(embedder=model)
     things = {
         "Mira Hoffmann": "Mira leads the backend work and sits on the second floor",

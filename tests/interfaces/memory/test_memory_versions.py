@@ -84,9 +84,7 @@ def test_a_near_duplicate_is_reported_and_kept(embedded: Memory, one: str, other
     ("total = price + tax", "total = price - tax"),
     ("if (size == 0) { return none; }", "if (size != 0) { return none; }"),
 ])  # fmt: skip
-def test_a_word_a_sign_or_an_order_that_changes_the_meaning_makes_a_difference(
-    embedded: Memory, one: str, other: str, wait: bool
-) -> None:
+def test_a_word_a_sign_or_an_order_that_changes_the_meaning_makes_a_difference(embedded, one, other, wait):
     ids = [embedded.add(NewItem(text, key=str(place)), wait=wait).id for place, text in enumerate((one, other))]
     assert embedded.similar(ids[1]) == []
 

@@ -1,19 +1,12 @@
 """One server and one browser for all tests of the page; every test fails on console errors and foreign requests."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 import shared_once
-from http_server import Server, serving
+from http_server import serving
 from web_stores import make_demo
-from workbench import Workbench, working
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from workbench import working
 
 FLAGS = (
     *("--no-sandbox", "--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
@@ -22,7 +15,7 @@ FLAGS = (
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
+def chromium():
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         pytest.skip("no Chromium: the workbench is not tested (apt-get install chromium)")
@@ -30,7 +23,7 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
+def browser(chromium):
     """A browser per module. Playwright keeps an event loop running in this thread, which would break later tests."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the workbench is not tested")
     with sync_api.sync_playwright() as playwright:
@@ -40,7 +33,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server(chromium: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(chromium, request, tmp_path_factory):
     """The demo and other namespaces, with the built-in model. Tests that write use namespaces of their own."""
     store = tmp_path_factory.mktemp("web") / "store"
     vectors = request.config.cache.mkdir("demo-vectors")
@@ -50,6 +43,6 @@ def server(chromium: str, request: pytest.FixtureRequest, tmp_path_factory: pyte
 
 
 @pytest.fixture
-def bench(browser: Browser, server: Server) -> Iterator[Workbench]:
+def bench(browser, server):
     with working(browser, server) as opened:
         yield opened

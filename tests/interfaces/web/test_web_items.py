@@ -1,6 +1,4 @@
-"""Items in the page: text, chunks, sources, graph, why; edit, delete with undo; judgements and evaluation."""
-
-from __future__ import annotations
+"""Items in the page: text, chunks, sources, graph, why; edit, delete with undo; proposals, evaluation."""
 
 import json
 import os
@@ -8,19 +6,17 @@ import re
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
+from http_server import serving
 from test_web_search import QUERY, ids, state
 from web_stores import SPOKES
+from workbench import working
+
+from fourfold import connect
+from fourfold.model import NewItem
 
 pytestmark = pytest.mark.spec("C10")
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-    from workbench import Workbench
 
 TEXTS = {
     "red": "The red bicycle is in the cellar",
@@ -29,7 +25,7 @@ TEXTS = {
 }
 
 
-def notes(bench: Workbench, namespace: str) -> dict[str, dict[str, Any]]:
+def notes(bench, namespace):
     """Three items in a namespace of the test's own; one of them is drawn from a raw record."""
     base = f"/v1/namespaces/{namespace}"
     with bench.server.client() as client:
@@ -48,17 +44,17 @@ def notes(bench: Workbench, namespace: str) -> dict[str, dict[str, Any]]:
     return {item["key"]: item for item in stored}
 
 
-def read(bench: Workbench, namespace: str, item: str) -> httpx.Response:
+def read(bench, namespace, item):
     with bench.server.client() as client:
         return client.get(f"/v1/namespaces/{namespace}/items/{item}")
 
 
-def opened(page: Page) -> Any:
+def opened(page):
     page.wait_for_selector("#item[open]")
     return page.locator("#item")
 
 
-def test_an_item_shows_its_text_tags_metadata_vector_and_links(bench: Workbench) -> None:
+def test_an_item_shows_its_text_tags_metadata_vector_and_links(bench):
     page = bench.open(q=QUERY)
     page.locator(".card h3 button").first.click()
     dialog = opened(page)
@@ -76,7 +72,7 @@ def test_an_item_shows_its_text_tags_metadata_vector_and_links(bench: Workbench)
     page.wait_for_selector("#item[open] .graph-drawing")
 
 
-def test_chunks_of_a_file_are_listed_around_the_item(bench: Workbench) -> None:
+def test_chunks_of_a_file_are_listed_around_the_item(bench):
     page = bench.open(ns="files", q="how does the router work in office 3")
     page.locator(".card h3 button").first.click()
     dialog = opened(page)
@@ -88,7 +84,7 @@ def test_chunks_of_a_file_are_listed_around_the_item(bench: Workbench) -> None:
     dialog.locator(".chunks .current", has_text=name).wait_for()
 
 
-def test_raw_sources_are_shown(bench: Workbench) -> None:
+def test_raw_sources_are_shown(bench):
     item = notes(bench, "sources")["red"]
     page = bench.open(ns="sources", item=item["id"], tab="sources")
     dialog = opened(page)
@@ -96,7 +92,7 @@ def test_raw_sources_are_shown(bench: Workbench) -> None:
     assert "Ada" in dialog.locator("#tab-body .meta").inner_text()
 
 
-def test_an_edit_is_stored_unless_the_item_changed_meanwhile(bench: Workbench) -> None:
+def test_an_edit_is_stored_unless_the_item_changed_meanwhile(bench):
     item = notes(bench, "edits")["red"]
     page = bench.open(ns="edits", q="bicycle", item=item["id"])
     dialog = opened(page)
@@ -125,7 +121,7 @@ def test_an_edit_is_stored_unless_the_item_changed_meanwhile(bench: Workbench) -
     bench.settled()
 
 
-def test_a_deletion_can_be_undone_and_then_leaves_everything_as_it_was(bench: Workbench) -> None:
+def test_a_deletion_can_be_undone_and_then_leaves_everything_as_it_was(bench):
     item = notes(bench, "deletions")["red"]
     before = read(bench, "deletions", str(item["id"])).content
     page = bench.open(ns="deletions", q="bicycle", item=item["id"])
@@ -145,7 +141,7 @@ def test_a_deletion_can_be_undone_and_then_leaves_everything_as_it_was(bench: Wo
     assert bench.sent("DELETE", f"/items/{item['id']}$") == 1
 
 
-def test_a_deletion_that_waits_happens_when_the_page_is_left(bench: Workbench) -> None:
+def test_a_deletion_that_waits_happens_when_the_page_is_left(bench):
     item = notes(bench, "leaving")["cake"]
     page = bench.open(ns="leaving", q="cake", item=item["id"])
     opened(page).get_by_role("button", name="Delete").click()
@@ -161,7 +157,7 @@ def test_a_deletion_that_waits_happens_when_the_page_is_left(bench: Workbench) -
 # ---------------------------------------------------------------- graph
 
 
-def test_the_graph_is_walked_by_click_and_key(bench: Workbench) -> None:
+def test_the_graph_is_walked_by_click_and_key(bench):
     page = bench.open(q="What uses Rabenhorst?", item="key:rabenhorst", tab="graph")
     page.wait_for_selector(".graph-drawing")
     names = page.locator(".node").evaluate_all("nodes => nodes.map(node => node.dataset.name)")
@@ -180,7 +176,7 @@ def test_the_graph_is_walked_by_click_and_key(bench: Workbench) -> None:
     assert bench.sent("GET", "/graph/around$") >= 4
 
 
-def test_a_node_with_many_neighbours_is_a_table(bench: Workbench) -> None:
+def test_a_node_with_many_neighbours_is_a_table(bench):
     page = bench.open(ns="hub", q="Spoke 1", node="Hub")
     page.locator(".card").first.get_by_role("button", name="Graph", exact=True).click()
     page.locator("#item .chip", has_text="Hub").click()
@@ -209,9 +205,7 @@ LEGIBLE = """() => {
 
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_the_names_in_a_graph_are_legible_and_cover_each_other_nowhere(
-    bench: Workbench, width: int, depth: int
-) -> None:
+def test_the_names_in_a_graph_are_legible_and_cover_each_other_nowhere(bench, width, depth):
     bench.page.set_viewport_size({"width": width, "height": 900})
     page = bench.open(item="key:rabenhorst", tab="graph")
     page.wait_for_selector(".graph-drawing")
@@ -224,7 +218,7 @@ def test_the_names_in_a_graph_are_legible_and_cover_each_other_nowhere(
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_two_nodes_lie_side_by_side_in_a_low_drawing(bench: Workbench, width: int) -> None:
+def test_two_nodes_lie_side_by_side_in_a_low_drawing(bench, width):
     with bench.server.client() as client:
         for title, text in (("Checkout", "It takes orders"), ("Kestrel", "A database")):
             client.post("/v1/namespaces/pair/items", json={"title": title, "text": text})
@@ -245,7 +239,7 @@ def test_two_nodes_lie_side_by_side_in_a_low_drawing(bench: Workbench, width: in
 # ---------------------------------------------------------------- why
 
 
-def test_why_not_this_one_names_the_stage_that_dropped_it(bench: Workbench) -> None:
+def test_why_not_this_one_names_the_stage_that_dropped_it(bench):
     page = bench.open(q=QUERY)
     page.get_by_role("button", name="Why not this one?").click()
     page.fill("#whynot-input", "Rabenhorst database")
@@ -269,9 +263,7 @@ def test_why_not_this_one_names_the_stage_that_dropped_it(bench: Workbench) -> N
         ({"q": QUERY}, "key:double-invoices", None),
     ],
 )
-def test_each_stage_that_can_drop_an_item_is_named(
-    bench: Workbench, asked: dict[str, str], item: str, stage: str | None
-) -> None:
+def test_each_stage_that_can_drop_an_item_is_named(bench, asked, item, stage):
     page = bench.open(**asked)
     page.get_by_role("button", name="Why not this one?").click()
     page.fill("#whynot-input", item)
@@ -281,7 +273,7 @@ def test_each_stage_that_can_drop_an_item_is_named(
     assert (dropped.get_attribute("data-stage") if dropped.count() else None) == stage
 
 
-def test_copies_and_further_chunks_of_a_file_are_named_as_such(bench: Workbench) -> None:
+def test_copies_and_further_chunks_of_a_file_are_named_as_such(bench):
     page = bench.open(ns="files", q="how does the door work in office", top_k=100)
     results = ids(page)
     body = {"query": "how does the door work in office", "top_k": 100, "candidates": True}
@@ -302,7 +294,7 @@ def test_copies_and_further_chunks_of_a_file_are_named_as_such(bench: Workbench)
 # ---------------------------------------------------------------- judgements
 
 
-def test_judged_results_are_a_collection_that_eval_reads(bench: Workbench, tmp_path: Path) -> None:
+def test_judged_results_are_a_collection_that_eval_reads(bench, tmp_path):
     items = notes(bench, "judged")
     page = bench.open(ns="judged", q="where is the bicycle")
     for key, verdict in (("red", "Relevant"), ("blue", "Not relevant"), ("cake", "Not relevant")):
@@ -346,7 +338,7 @@ def test_judged_results_are_a_collection_that_eval_reads(bench: Workbench, tmp_p
     assert state(page)["q"] == ["where is the bicycle"]
 
 
-def test_an_evaluation_is_drawn_and_told(bench: Workbench) -> None:
+def test_an_evaluation_is_drawn_and_told(bench):
     page = bench.open(view="evaluate", **{"b.preset": "wiki"})
     with (
         page.expect_response("**/evaluation") as first,
@@ -377,3 +369,39 @@ def test_an_evaluation_is_drawn_and_told(bench: Workbench) -> None:
         assert f"{side}, confidence 80–100 %: {share} of {len(sure)} relevant" in (
             page.locator(".calibration").get_attribute("aria-label") or ""
         )
+
+
+# ---------------------------------------------------------------- proposals
+
+
+SAID = [
+    "From now on deploy only from the release branch.",
+    "<img src=x onerror=alert(1)> never use tabs",
+    "Ann is away",
+]
+
+
+def test_proposals_are_kept_edited_and_dropped(browser, tmp_path):
+    expect = pytest.importorskip("playwright.sync_api").expect
+    with (
+        serving(tmp_path / "store", FOURFOLD_EMBEDDER="none") as server,
+        working(browser, server) as bench,
+        connect(server.url) as memory,
+    ):
+        items = [NewItem(text, kind="preference", metadata={"confidence": 0.9}) for text in SAID]
+        memory.propose(items, "s1", speaker="user")
+        page = bench.open()
+        section = page.get_by_role("region", name="Proposals")
+        expect(section).to_contain_text("3 proposals of what to remember")
+        assert section.locator(".snippet").all_inner_texts() == SAID[::-1]
+        assert "90 %" in section.inner_text()
+        section.locator(".card", has_text="Ann").get_by_role("button", name="Drop").click()
+        expect(section).to_contain_text("2 proposals")
+        section.locator(".card", has_text="release branch").get_by_role("button", name="Edit").click()
+        section.get_by_label("What to store").fill("Deploy from the release branch.")
+        section.locator(".card", has=page.get_by_label("What to store")).get_by_role("button", name="Keep").click()
+        expect(section).to_contain_text("1 proposal of")
+        section.get_by_role("button", name="Keep").click()
+        expect(section).to_have_count(0)
+        assert {item.text for item in memory.list()} == {"Deploy from the release branch.", SAID[1]}
+        assert [each.text for each in memory.proposals(dropped=True)] == ["Ann is away"]

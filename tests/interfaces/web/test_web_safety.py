@@ -1,25 +1,19 @@
 """Safety of the page: it runs no stored content, stays in its namespace, and hides tokens."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from http_server import Server, serving
+from http_server import serving
 from test_web_search import QUERY, ids
 from web_stores import HOSTILE
-from workbench import Workbench, working
+from workbench import working
 
 from fourfold.serve.http.app import WEB, page_files
 
 pytestmark = pytest.mark.spec("C10")
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 MINE, ALL = "mine-0123456789abcdef", "all-0123456789abcdef"
 PARSING = re.compile(
@@ -31,7 +25,7 @@ PARSING = re.compile(
 # ---------------------------------------------------------------- stored content
 
 
-def test_stored_markup_is_shown_as_text(bench: Workbench) -> None:
+def test_stored_markup_is_shown_as_text(bench):
     page = bench.open(ns="hostile", q="hostile title", top_k=20)
     titles = page.locator(".card h3").all_inner_texts()
     for text in HOSTILE:
@@ -90,7 +84,7 @@ MARKDOWN = {
 }
 
 
-def test_markdown_in_snippets_is_shown_without_links_pictures_or_html(bench: Workbench) -> None:
+def test_markdown_in_snippets_is_shown_without_links_pictures_or_html(bench):
     with bench.server.client() as client:
         items = [{"key": key, "title": key, "text": text} for key, (text, _) in MARKDOWN.items()]
         client.post("/v1/namespaces/markdown/items:batch", json={"items": items, "wait": True}).raise_for_status()
@@ -107,7 +101,7 @@ def test_markdown_in_snippets_is_shown_without_links_pictures_or_html(bench: Wor
     assert page.locator("#start .snippet strong", has_text="bold").count() == 1
 
 
-def test_a_megabyte_of_text_is_shown_in_parts(bench: Workbench) -> None:
+def test_a_megabyte_of_text_is_shown_in_parts(bench):
     page = bench.open(ns="hostile", q="very long words")
     page.locator(".card h3 button").first.click()
     page.wait_for_selector("#item[open] pre.text")
@@ -117,7 +111,7 @@ def test_a_megabyte_of_text_is_shown_in_parts(bench: Workbench) -> None:
     assert page.evaluate(size) > 1_000_000
 
 
-def test_a_hostile_link_is_only_an_invalid_query(bench: Workbench) -> None:
+def test_a_hostile_link_is_only_an_invalid_query(bench):
     bench.refused = True
     hostile = {
         "q": HOSTILE[0],
@@ -134,7 +128,7 @@ def test_a_hostile_link_is_only_an_invalid_query(bench: Workbench) -> None:
     assert page.locator("main b, main i i, dialog i").count() == 0
 
 
-def test_the_files_of_the_page_parse_no_markup_and_name_no_other_site() -> None:
+def test_the_files_of_the_page_parse_no_markup_and_name_no_other_site():
     for file in WEB.iterdir():
         text = file.read_text(encoding="utf-8")
         found = [] if file.suffix == ".svg" else PARSING.findall(text)
@@ -144,7 +138,7 @@ def test_the_files_of_the_page_parse_no_markup_and_name_no_other_site() -> None:
     assert not re.search(r"<style|\son\w+=|style=|<script(?![^>]*src=)", page)
 
 
-def test_the_page_has_a_strict_policy_and_its_files_are_packaged(server: Server) -> None:
+def test_the_page_has_a_strict_policy_and_its_files_are_packaged(server):
     with server.client() as client:
         for path in page_files():
             answer = client.get(path)
@@ -162,7 +156,7 @@ def test_the_page_has_a_strict_policy_and_its_files_are_packaged(server: Server)
 
 
 @pytest.fixture(scope="module")
-def guarded(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def guarded(browser, tmp_path_factory):
     with serving(tmp_path_factory.mktemp("guarded"), FOURFOLD_HTTP_TOKENS=f"mine:read:{MINE},*:{ALL}") as running:
         with running.client(ALL) as client:
             for namespace in ("mine", "other"):
@@ -172,13 +166,13 @@ def guarded(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def locked(browser: Browser, guarded: Server) -> Iterator[Workbench]:
+def locked(browser, guarded):
     with working(browser, guarded) as opened:
         opened.refused = True
         yield opened
 
 
-def unlock(bench: Workbench, token: str) -> Any:
+def unlock(bench, token):
     page = bench.page
     page.wait_for_selector("#token[open]")
     page.fill("#token-input", token)
@@ -186,7 +180,7 @@ def unlock(bench: Workbench, token: str) -> Any:
     return page
 
 
-def test_a_token_is_asked_for_and_kept_in_this_tab_only(locked: Workbench) -> None:
+def test_a_token_is_asked_for_and_kept_in_this_tab_only(locked):
     page = locked.open(q="secret", ns="mine")
     unlock(locked, "wrong")
     unlock(locked, MINE)
@@ -206,7 +200,7 @@ def test_a_token_is_asked_for_and_kept_in_this_tab_only(locked: Workbench) -> No
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_restricted_token_sees_its_namespace_only(locked: Workbench) -> None:
+def test_a_restricted_token_sees_its_namespace_only(locked):
     page = locked.open(q="secret")
     unlock(locked, MINE)
     page.wait_for_selector(".card")
@@ -227,7 +221,7 @@ def test_a_restricted_token_sees_its_namespace_only(locked: Workbench) -> None:
         assert "the secret of other" not in content
 
 
-def test_writing_with_a_read_only_token_shows_an_error(locked: Workbench) -> None:
+def test_writing_with_a_read_only_token_shows_an_error(locked):
     page = locked.open(q="secret", ns="mine")
     unlock(locked, MINE)
     page.wait_for_selector(".card")
@@ -243,7 +237,7 @@ def test_writing_with_a_read_only_token_shows_an_error(locked: Workbench) -> Non
     assert locked.sent("DELETE", ".*") == 0
 
 
-def test_a_missing_embedder_is_named_as_degraded(locked: Workbench) -> None:
+def test_a_missing_embedder_is_named_as_degraded(locked):
     page = locked.open(q="secret", ns="mine")
     unlock(locked, ALL)
     page.wait_for_selector("#warnings .warning")
@@ -254,7 +248,7 @@ def test_a_missing_embedder_is_named_as_degraded(locked: Workbench) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_fits_a_narrow_screen_in_both_themes(browser: Browser, server: Server, scheme: str) -> None:
+def test_every_view_fits_a_narrow_screen_in_both_themes(browser, server, scheme):
     with working(browser, server, color_scheme=scheme) as bench:
         bench.page.set_viewport_size({"width": 380, "height": 800})
         for view in (
@@ -285,7 +279,7 @@ BROKEN = """() => [...document.querySelectorAll('th, td')].flatMap((cell) => {
 })"""
 
 
-def test_no_table_breaks_words_on_a_narrow_screen(bench: Workbench) -> None:
+def test_no_table_breaks_words_on_a_narrow_screen(bench):
     bench.page.set_viewport_size({"width": 400, "height": 800})
     page = bench.open(q=QUERY)
     page.locator(".bars").nth(1).click()
@@ -328,7 +322,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_have_enough_contrast(browser: Browser, server: Server, scheme: str) -> None:
+def test_colours_have_enough_contrast(browser, server, scheme):
     with working(browser, server, color_scheme=scheme) as bench:
         found = bench.open().evaluate(CONTRASTS)
         assert found.pop("parts") >= 3
@@ -341,7 +335,7 @@ UNNAMED = """() => [...document.querySelectorAll('button, input, select, textare
 }).map((each) => each.outerHTML)"""
 
 
-def test_every_control_has_a_name_and_headings_are_in_order(bench: Workbench) -> None:
+def test_every_control_has_a_name_and_headings_are_in_order(bench):
     page = bench.open(q=QUERY, item="key:rabenhorst", tab="graph")
     page.wait_for_selector(".graph-drawing")
     assert page.evaluate(UNNAMED) == []
@@ -355,7 +349,7 @@ def test_every_control_has_a_name_and_headings_are_in_order(bench: Workbench) ->
     assert page.locator("[aria-live=polite]").count() >= 2
 
 
-def test_the_theme_is_chosen_and_kept(bench: Workbench) -> None:
+def test_the_theme_is_chosen_and_kept(bench):
     page = bench.open(q="invoice")
     for expected in ("light", "dark"):
         page.click("#theme-button")

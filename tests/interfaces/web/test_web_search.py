@@ -1,46 +1,43 @@
 """Searching in the page: cards, exact lines, filters, sliders, comparison, copies, the URL."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from workbench import working
 
-pytestmark = pytest.mark.spec("C10")
+from fourfold.ranking.plan import PRESETS, is_rerank
+from fourfold.ranking.retrievers import RETRIEVERS
 
-if TYPE_CHECKING:
-    from http_server import Server
-    from playwright.sync_api import Browser, Page
-    from workbench import Workbench
+pytestmark = pytest.mark.spec("C10")
 
 QUERY = "What did we decide after invoices went out twice?"
 
 
-def ids(page: Page, place: str = "#results") -> list[int]:
+def ids(page, place="#results"):
     return page.locator(f"{place} > li").evaluate_all("cards => cards.map((card) => Number(card.dataset.id))")
 
 
-def state(page: Page) -> dict[str, list[str]]:
+def state(page):
     return parse_qs(urlsplit(page.url).fragment)
 
 
-def slide(page: Page, name: str, value: float) -> None:
+def slide(page, name, value):
     """Drags a slider without releasing it."""
     page.locator(f"#{name}").evaluate(
         "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", str(value)
     )
 
 
-def test_a_search_shows_cards_with_marked_snippets_and_lines_that_sum_to_the_score(bench: Workbench) -> None:
+def test_a_search_shows_cards_with_marked_snippets_and_lines_that_sum_to_the_score(bench):
     page = bench.open()
     page.fill("#query", QUERY)
     page.keyboard.press("Enter")
@@ -60,7 +57,7 @@ def test_a_search_shows_cards_with_marked_snippets_and_lines_that_sum_to_the_sco
     assert state(page)["q"] == [QUERY]
 
 
-def test_time_and_candidates_are_shown_by_stage(bench: Workbench) -> None:
+def test_time_and_candidates_are_shown_by_stage(bench):
     page = bench.open(q="What uses Rabenhorst?")
     page.locator("#stages summary").click()
     rows = [row.locator("td").all_inner_texts() for row in page.locator("#stages tbody tr").all()]
@@ -71,7 +68,7 @@ def test_time_and_candidates_are_shown_by_stage(bench: Workbench) -> None:
     assert stages["total"].endswith("results")
 
 
-def test_facets_and_filters_narrow_the_results(bench: Workbench) -> None:
+def test_facets_and_filters_narrow_the_results(bench):
     page = bench.open(q="invoice")
     page.get_by_role("group", name="Tags").get_by_role("button", name="finance").click()
     page.wait_for_selector(".chosen .chip")
@@ -98,7 +95,7 @@ def test_facets_and_filters_narrow_the_results(bench: Workbench) -> None:
     assert "tag" not in state(page)
 
 
-def test_nothing_found_and_an_invalid_filter_say_what_to_do(bench: Workbench) -> None:
+def test_nothing_found_and_an_invalid_filter_say_what_to_do(bench):
     page = bench.open(q="invoice", tag="no-such-tag")
     assert page.locator("#results").inner_text() == "Nothing is found. Remove a filter, or use other words."
     bench.refused = True
@@ -115,7 +112,7 @@ COUNT_MOTION = """() => {
 }"""
 
 
-def test_cards_move_only_if_the_reader_wants_motion(browser: Browser, server: Server) -> None:
+def test_cards_move_only_if_the_reader_wants_motion(browser, server):
     for wish, moving in (("no-preference", True), ("reduce", False)):
         with working(browser, server, reduced_motion=wish) as bench:
             page = bench.open(q=QUERY)
@@ -129,7 +126,7 @@ def test_cards_move_only_if_the_reader_wants_motion(browser: Browser, server: Se
             assert moving or set(durations) == {"0s"}
 
 
-def test_sliders_set_weights_that_the_url_keeps(bench: Workbench) -> None:
+def test_sliders_set_weights_that_the_url_keeps(bench):
     page = bench.open(q=QUERY, fusion="weighted", weights="50,50,0,0")
     before = ids(page)
     with page.expect_request("**/search") as asked:
@@ -152,9 +149,7 @@ def test_sliders_set_weights_that_the_url_keeps(bench: Workbench) -> None:
         ("wiki", "set-recency", 1, "recency"),
     ],
 )
-def test_alpha_recency_preset_and_fusion_are_those_of_the_server(
-    bench: Workbench, preset: str, slider: str, value: float, option: str
-) -> None:
+def test_alpha_recency_preset_and_fusion_are_those_of_the_server(bench, preset, slider, value, option):
     page = bench.open(q=QUERY)
     page.select_option("#set-preset", preset)
     bench.settled()
@@ -170,7 +165,7 @@ def test_alpha_recency_preset_and_fusion_are_those_of_the_server(
     )
 
 
-def test_copies_of_a_search_give_the_same_results(bench: Workbench) -> None:
+def test_copies_of_a_search_give_the_same_results(bench):
     page = bench.open(
         q="it's an invoice", tag=["finance", "billing"], any_tag="1", fusion="weighted", weights="30,70,0,10"
     )
@@ -195,7 +190,7 @@ def test_copies_of_a_search_give_the_same_results(bench: Workbench) -> None:
     page.wait_for_selector("#copies", state="hidden")
 
 
-def test_copies_spell_every_filter(bench: Workbench) -> None:
+def test_copies_spell_every_filter(bench):
     filters = {"created_from": "2025-07-01", "created_to": "2026-09-30", "metadata": '{"lang": "en"}', "kind": "note"}
     page = bench.open(q="invoice", **filters, where="not tag in (people)", top_k=20)
     expected = ids(page)
@@ -210,7 +205,7 @@ def test_copies_spell_every_filter(bench: Workbench) -> None:
     assert [int(line.split()[0]) for line in shown.stdout.splitlines()] == expected
 
 
-def test_compare_begins_with_questions_and_shows_a_difference_for_nearly_all(bench: Workbench) -> None:
+def test_compare_begins_with_questions_and_shows_a_difference_for_nearly_all(bench):
     page = bench.open()
     page.get_by_role("button", name="Compare").click()
     questions = page.locator("#view-compare .chip").all_inner_texts()
@@ -227,7 +222,7 @@ def test_compare_begins_with_questions_and_shows_a_difference_for_nearly_all(ben
     assert differences >= 7
 
 
-def test_two_settings_are_compared_side_by_side(bench: Workbench) -> None:
+def test_two_settings_are_compared_side_by_side(bench):
     page = bench.open(q=QUERY)
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".pair")
@@ -251,7 +246,7 @@ def test_two_settings_are_compared_side_by_side(bench: Workbench) -> None:
     assert ids(page, ".side[data-side=B] ol") != left
 
 
-def test_a_link_shows_the_same_ranking_and_back_returns(bench: Workbench) -> None:
+def test_a_link_shows_the_same_ranking_and_back_returns(bench):
     page = bench.open(q=QUERY, preset="memories", alpha="0.4", recency="0.5", top_k="20", tag="finance")
     expected = ids(page)
     link = page.url
@@ -269,7 +264,7 @@ def test_a_link_shows_the_same_ranking_and_back_returns(bench: Workbench) -> Non
     assert other.locator("#set-preset").input_value() == "memories"
 
 
-def test_the_page_works_by_keyboard(bench: Workbench) -> None:
+def test_the_page_works_by_keyboard(bench):
     page = bench.open()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -295,7 +290,7 @@ def test_the_page_works_by_keyboard(bench: Workbench) -> None:
     assert page.locator(".card .lines").count() == 1
 
 
-def test_keys_reach_the_question_and_move_through_results(bench: Workbench) -> None:
+def test_keys_reach_the_question_and_move_through_results(bench):
     page = bench.open(q="invoice")
     focused = "document.activeElement.closest('.card')?.dataset.id ?? document.activeElement.id"
     page.keyboard.press("/")
@@ -313,7 +308,7 @@ def test_keys_reach_the_question_and_move_through_results(bench: Workbench) -> N
     assert page.evaluate("document.activeElement.closest('dialog').id") == "item"
 
 
-def test_keys_walk_tabs_and_the_graph_without_losing_the_focus(bench: Workbench) -> None:
+def test_keys_walk_tabs_and_the_graph_without_losing_the_focus(bench):
     page = bench.open(q="What uses Rabenhorst?", item="key:rabenhorst")
     page.locator("#tab-text").focus()
     for key, tab in (("Right", "chunks"), ("Right", "graph"), ("Left", "chunks"), ("Right", "graph")):
@@ -328,3 +323,113 @@ def test_keys_walk_tabs_and_the_graph_without_losing_the_focus(bench: Workbench)
     centre = page.locator("#start .node.step-0").get_attribute("data-name")
     page.locator("#start .node.step-1").first.press("Enter")
     page.wait_for_selector(f'#start .node.step-0:focus:not([data-name="{centre}"])')
+
+
+# ---------------------------------------------------------------- sliders
+
+
+SEARCHES = re.compile(r"/search$")
+
+
+def ranked(bench, **options):
+    """The ids of the server's results."""
+    with bench.server.client() as client:
+        answer = client.post("/v1/namespaces/default/search", json={"query": QUERY, "top_k": 100, **options}).json()
+    return [result["id"] for result in answer["results"]]
+
+
+def test_a_move_of_a_slider_shows_the_order_of_the_server(bench):
+    page = bench.open(q=QUERY, fusion="weighted", weights="50,50,0,0", top_k=100)
+    orders = [ids(page)]
+    for value in range(0, 100, 20):
+        slide(page, "weight-keyword", value)
+        bench.settled()
+        orders.append(ids(page))
+        weights = {"semantic": 50 / (50 + value), "keyword": value / (50 + value)}
+        assert orders[-1] == ranked(bench, fusion="weighted", weights=weights)
+    assert len({tuple(order) for order in orders}) > 3
+
+
+def test_answers_are_small_until_the_slider_is_released(bench):
+    page = bench.open(q=QUERY)
+    assert "candidates" in page.locator("#told").inner_text()
+    with page.expect_request(SEARCHES) as asked:
+        slide(page, "weight-keyword", 90)
+    assert asked.value.post_data_json["candidates"] is False
+    bench.settled()
+    order = ids(page)
+    assert "candidates" not in page.locator("#told").inner_text()
+    with page.expect_request(SEARCHES) as asked:
+        page.locator("#weight-keyword").dispatch_event("change")
+    assert asked.value.post_data_json["candidates"] is True
+    bench.settled()
+    assert ids(page) == order
+    assert "candidates" in page.locator("#told").inner_text()
+
+
+def test_a_slider_that_moves_on_cancels_what_was_asked_before(bench):
+    page = bench.open(q=QUERY, fusion="weighted", weights="50,50,50,50", top_k=100)
+    before, sent = ids(page), bench.sent("POST", "/search$")
+    page.locator("#weight-keyword").evaluate(
+        """(slider) => {
+            for (let value = 0; value <= 90; value += 1) {
+                slider.value = value;
+                slider.dispatchEvent(new Event('input'));
+            }
+        }"""
+    )
+    bench.settled()
+    assert bench.sent("POST", "/search$") == sent + 1, "moves within a frame are one request"
+    weights = dict(zip(RETRIEVERS, (share / 240 for share in (50, 90, 50, 50)), strict=True))
+    assert before != ids(page) == ranked(bench, fusion="weighted", weights=weights)
+
+
+def test_an_answer_for_an_earlier_position_is_not_shown(bench):
+    page = bench.open(q=QUERY, fusion="weighted", weights="50,50,50,50", top_k=100)
+    before = ids(page)
+    page.evaluate(
+        "window.shown = []; new MutationObserver(() => window.shown.push("
+        "[...document.querySelectorAll('#results > li')].map((card) => Number(card.dataset.id))))"
+        ".observe(document.querySelector('#results'), { childList: true })"
+    )
+    held = []
+    page.route(SEARCHES, lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request(SEARCHES):
+        slide(page, "weight-keyword", 0)
+    with page.expect_response(SEARCHES):
+        slide(page, "weight-keyword", 90)
+    bench.settled()
+    order = ids(page)
+    assert order != before
+    held[0].continue_()
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.shown") == [order]
+    assert ids(page) == order
+
+
+def test_a_question_that_is_on_its_way_survives_a_move_of_a_slider(bench):
+    page = bench.open(q="kitchen recipe")
+    held = []
+    page.route(SEARCHES, lambda route: route.continue_() if held else held.append(route))
+    page.fill("#query", QUERY)
+    with page.expect_request(SEARCHES):
+        page.keyboard.press("Enter")
+    with page.expect_request(SEARCHES) as asked:
+        slide(page, "weight-keyword", 90)
+    assert asked.value.post_data_json["query"] == QUERY
+    bench.settled()
+    held[0].continue_()
+    assert page.locator(".card h3").first.inner_text() == "Double invoices in August"
+
+
+def test_a_reranker_is_a_colour_of_the_bars(bench):
+    page = bench.open(ns="files", q="what does the router do?", rerank="ms-marco")
+    assert "rerank" in page.locator("#legend li").all_inner_texts()
+
+
+def test_the_names_in_the_page_are_those_of_python(bench):
+    told = bench.open().evaluate("import('/state.js').then((m) => [m.RETRIEVERS, m.PRESETS, m.RERANKERS])")
+    assert told[0] == {spec.name: spec.score for spec in RETRIEVERS.values()}
+    assert list(told[0]) == list(RETRIEVERS)
+    assert told[1] == list(PRESETS)
+    assert all(map(is_rerank, told[2]))

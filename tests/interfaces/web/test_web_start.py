@@ -1,9 +1,5 @@
 """The start of the page: what is stored, and questions that lead to good answers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from http_server import serving
 from workbench import working
@@ -12,22 +8,17 @@ from fourfold.cli.demo import QUESTIONS
 
 pytestmark = pytest.mark.spec("C10")
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
-    from workbench import Workbench
 
 NEWEST = 6
 ANSWERED = [question for question in QUESTIONS if question.answer is not None]
 
 
-def sure(page: Page) -> int:
+def sure(page):
     """The confidence of the first result, in percent."""
     return int(page.locator("#results .sure").first.inner_text().removesuffix(" %"))
 
 
-def test_the_start_shows_what_is_stored_until_something_is_asked(bench: Workbench) -> None:
+def test_the_start_shows_what_is_stored_until_something_is_asked(bench):
     page = bench.open()
     assert page.locator("#start .counts li").all_inner_texts() == ["275 items", "7 kinds", "35 tags", "2 languages"]
     assert page.locator("#start .card").count() == NEWEST
@@ -43,7 +34,7 @@ def test_the_start_shows_what_is_stored_until_something_is_asked(bench: Workbenc
     assert page.locator("#start .card").count() == NEWEST
 
 
-def test_the_start_says_what_has_no_vector_yet(browser: Browser, tmp_path: Path) -> None:
+def test_the_start_says_what_has_no_vector_yet(browser, tmp_path):
     with serving(tmp_path / "store", FOURFOLD_EMBEDDER="none") as server, working(browser, server) as bench:
         with server.client() as client:
             items = [{"text": f"heron number {number}"} for number in range(3)]
@@ -52,7 +43,7 @@ def test_the_start_says_what_has_no_vector_yet(browser: Browser, tmp_path: Path)
         assert "3 items have no vector yet: words, relations and tags find them." in page.locator("#start").inner_text()
 
 
-def test_the_start_shows_receipts_of_what_others_than_the_page_asked(browser: Browser, tmp_path: Path) -> None:
+def test_the_start_shows_receipts_of_what_others_than_the_page_asked(browser, tmp_path):
     with serving(tmp_path / "store", FOURFOLD_EMBEDDER="none") as server, working(browser, server) as bench:
         with server.client() as client:
             client.post("/v1/namespaces/default/items", json={"text": "heron at the gate"}).raise_for_status()
@@ -68,7 +59,7 @@ def test_the_start_shows_receipts_of_what_others_than_the_page_asked(browser: Br
         assert "Never an answer yet: 0 of 1 item." in shown.inner_text()
 
 
-def test_the_start_counts_the_most_frequent_kinds_and_tags(bench: Workbench) -> None:
+def test_the_start_counts_the_most_frequent_kinds_and_tags(bench):
     page = bench.open()
     tallies = [each.locator("li").all_inner_texts() for each in page.locator("#start .tallies > div").all()]
     with bench.server.client() as client:
@@ -84,7 +75,7 @@ def test_the_start_counts_the_most_frequent_kinds_and_tags(bench: Workbench) -> 
     assert [width / widths[0] for width in widths] == pytest.approx(share, abs=0.02)
 
 
-def test_the_questions_that_were_judged_last_lead_to_sure_answers(bench: Workbench) -> None:
+def test_the_questions_that_were_judged_last_lead_to_sure_answers(bench):
     page = bench.open()
     assert page.locator("#start .chip").all_inner_texts() == [question.text for question in ANSWERED]
     for question in ANSWERED:
@@ -99,7 +90,7 @@ def test_the_questions_that_were_judged_last_lead_to_sure_answers(bench: Workben
         bench.settled()
 
 
-def test_relations_and_titles_are_questions_if_nothing_is_judged(bench: Workbench) -> None:
+def test_relations_and_titles_are_questions_if_nothing_is_judged(bench):
     with bench.server.client() as client:
         items = [{"title": "Checkout", "text": "It takes orders"}, {"title": "Kestrel", "text": "A database"}]
         edges = [{"from": "Checkout", "relation": "depends on", "to": "Kestrel"}]
@@ -116,7 +107,7 @@ def test_relations_and_titles_are_questions_if_nothing_is_judged(bench: Workbenc
         bench.settled()
 
 
-def test_filters_choose_among_the_newest_items(bench: Workbench) -> None:
+def test_filters_choose_among_the_newest_items(bench):
     page = bench.open()
     page.locator(".facet .chip", has_text="workshop").click()
     bench.settled()
@@ -128,13 +119,13 @@ def test_filters_choose_among_the_newest_items(bench: Workbench) -> None:
     assert page.locator("dialog#item h2").inner_text() == titles[0]
 
 
-def test_an_empty_namespace_says_how_to_begin(bench: Workbench) -> None:
+def test_an_empty_namespace_says_how_to_begin(bench):
     page = bench.open(ns="nothing-yet")
     assert "fourfold add" in page.locator("#start").inner_text()
 
 
 @pytest.mark.parametrize("namespace", ["default", "hostile", "hub"])
-def test_the_start_fits_a_narrow_screen(bench: Workbench, namespace: str) -> None:
+def test_the_start_fits_a_narrow_screen(bench, namespace):
     bench.page.set_viewport_size({"width": 400, "height": 800})
     page = bench.open(ns=namespace)
     assert page.locator("#start .card").count() > 0

@@ -2,7 +2,6 @@
 
 import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from fourfold import Memory, NewItem
 from fourfold.cli.demo import fill, judge
@@ -19,7 +18,7 @@ HOSTILE = (
 SPOKES = 230
 
 
-def make_demo(folder: Path, vectors: Path) -> None:
+def make_demo(folder, vectors):
     """`vectors`: a cache of them, which the tests of the evaluation share."""
     model = create("builtin", openai=OpenAISettings())
     assert model is not None
@@ -32,7 +31,7 @@ def make_demo(folder: Path, vectors: Path) -> None:
         _add_hub(memory.within("hub"))
 
 
-def _add_files(memory: Memory, documents: Path) -> None:
+def _add_files(memory, documents):
     """Files with several chunks each, and copies of a text."""
     documents.mkdir(exist_ok=True)
     for name in ("router", "printer", "door"):
@@ -42,19 +41,19 @@ def _add_files(memory: Memory, documents: Path) -> None:
     memory.index_folders([documents])
 
 
-def _add_hostile(memory: Memory) -> None:
+def _add_hostile(memory):
     memory.add_many([NewItem(f"{text} hostile", title=f"{text} title", tags=(text,)) for text in HOSTILE])
     memory.add(NewItem("hostile " + "very long words " * 65_000, title="a megabyte"))
     memory.add_node(HOSTILE[0], aliases=("hostile",))
 
 
-def _add_hub(memory: Memory) -> None:
+def _add_hub(memory):
     memory.add_edges([("Hub", "has", f"Spoke {number}", 1.0) for number in range(SPOKES)])
     memory.add_edges([("Spoke 1", "leads to", "End", 1.0)])
     memory.add(NewItem("Spoke 1 stands beside the Hub", title="About spokes"))
 
 
-def many_items(count: int) -> list[NewItem]:
+def many_items(count):
     """Items with vectors, tags, kinds and ages, the same in every run."""
     chance = random.Random(7)
     words = [f"word{number}" for number in range(800)]

@@ -314,9 +314,7 @@ def test_a_database_from_before_a_rebuild_gets_a_new_index(dsn: str, kind: str, 
 
 
 @pytest.mark.parametrize("step", ["put", "apply", "remove"])
-def test_a_restored_database_is_noticed_after_an_interrupted_batch(
-    dsn: str, kind: str, step: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_restored_database_is_noticed_after_an_interrupted_batch(dsn, kind, step, monkeypatch):
     """The feeder died before `step` of the first batch after the backup."""
     store = opened(dsn, kind, QUICK)
     ids = herons(store, 9)

@@ -97,19 +97,13 @@ def test_stop_words_are_ignored_unless_the_query_has_no_other_words(store):
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("get user name", "call getUserName() first"),
-        ("getusername", "call getUserName() first"),
-        ("get_user_name", "call getUserName() first"),
-        ("user", "call get_user_name first"),
-        ("HTTP-429", "the server answered HTTP 429 again"),
-        ("429", "the server answered HTTP-429 again"),
-        ("C++", "written in C++ and Rust"),
-        ("node.js", "runs on Node.js only"),
-        ("utf8", "decode as UTF-8 please"),
-        ("v2.1.3", "released v2.1.3 yesterday"),
-        ("東京", "東京都に住んでいます"),
+        ("get user name", "call getUserName() first"), ("getusername", "call getUserName() first"),
+        ("get_user_name", "call getUserName() first"), ("user", "call get_user_name first"),
+        ("HTTP-429", "the server answered HTTP 429 again"), ("429", "the server answered HTTP-429 again"),
+        ("C++", "written in C++ and Rust"), ("node.js", "runs on Node.js only"), ("utf8", "decode as UTF-8 please"),
+        ("v2.1.3", "released v2.1.3 yesterday"), ("東京", "東京都に住んでいます"),
     ],
-)
+)  # fmt: skip
 def test_identifiers_are_found_whole_and_by_their_parts(store, query, text):
     wanted, *_ = add(store, item(text, language="en"), "nothing here", "nor there")
     assert search(store, "keyword", query) == [wanted]

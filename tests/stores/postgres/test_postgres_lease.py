@@ -14,9 +14,7 @@ from fourfold.errors import StoreNotFound
 from fourfold.storage.postgres.store import PostgresStore
 
 
-def test_threads_of_one_process_share_a_lease_that_another_process_does_not_get(
-    store: PostgresStore, other: PostgresStore
-):
+def test_threads_of_one_process_share_a_lease_that_another_process_does_not_get(store, other):
     mine, others = store.maintenance.lease, other.maintenance.lease
     with mine("notes") as first, mine("notes") as second, others("notes") as third:
         assert (first, second, third) == (True, True, False)

@@ -86,9 +86,7 @@ def test_keyword_search_finds_after_a_crash_what_it_found_before(own_server: Own
 @pytest.mark.parametrize(
     ("clients", "seconds"), [(3, 2), pytest.param(16, 60, marks=pytest.mark.soak)], ids=["short", "whole"]
 )
-def test_killing_the_server_during_work_loses_and_doubles_no_confirmed_write(
-    own_server: Own, clients: int, seconds: int
-):
+def test_killing_the_server_during_work_loses_and_doubles_no_confirmed_write(own_server, clients, seconds):
     dsn = own_server.fresh()
     tuning = Tuning(postings_items=20, postings_tail_texts=20)  # indexes are built during the test
     memories = [opened(dsn, tuning) for _ in range(clients)]
@@ -277,9 +275,7 @@ def test_a_server_without_a_free_connection_is_busy(own_server: Own):
     own_server.restart()
 
 
-def test_a_writer_that_waits_too_long_for_another_gets_an_error(
-    store: PostgresStore, other: PostgresStore, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_writer_that_waits_too_long_for_another_gets_an_error(store, other, calls, monkeypatch):
     monkeypatch.setattr(limits, "BUSY_SECONDS", 0.5)
     calls.set_space("notes", Space("model", 2))
     for busy in (store, other):

@@ -73,9 +73,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 
 @pytest.mark.spec("B6")
-def test_a_large_write_is_folded_into_the_index_by_its_writer_and_found_by_the_next_search(
-    memory: Memory, folding: list[str]
-) -> None:
+def test_a_large_write_is_folded_into_the_index_by_its_writer_and_found_by_the_next_search(memory, folding):
     memory.add_many(given(MANY, "first"))
     memory.search("heron")
     folding.clear()
@@ -145,9 +143,7 @@ def test_a_search_during_a_write_sees_writes_that_others_confirmed(opened: Opene
 
 
 @pytest.mark.spec("B6")
-def test_a_failed_write_does_not_hide_the_next_write_of_another_process(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_does_not_hide_the_next_write_of_another_process(opened, monkeypatch):
     mine, other = opened(), opened(background=False)
     mine.add_many(given(MANY, "first"))
     mine.search("heron")
@@ -167,9 +163,7 @@ def test_a_failed_write_does_not_hide_the_next_write_of_another_process(
 
 
 @pytest.mark.parametrize("searched", [False, True])
-def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched(
-    opened: Opener, searched: bool, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched(opened, searched, tuning, monkeypatch):
     tuning |= {"load_at_items": 3 * MANY, "searched_every_changes": 2 * MANY}
     memory = opened(background=False, embedder="none")
     publisher: Publisher = memory.store.indexes.publisher  # type: ignore[attr-defined]
@@ -209,9 +203,7 @@ def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched
     assert texts(memory.search("third 299"))[0].startswith("third 299:")
 
 
-def test_a_reopened_index_does_not_fall_behind(
-    memory: Memory, folding: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reopened_index_does_not_fall_behind(memory, folding, monkeypatch):
     """Changes folded in during the reopening are folded in again before searches get the new state."""
     memory.add_many(given(MANY, "first"))
     memory.index()
@@ -332,9 +324,7 @@ def test_rows_of_items_that_came_together_go_with_their_items(memory: Memory) ->
     assert memory.check() == []
 
 
-def test_an_interrupted_load_leaves_foreign_keys_and_triggers_on(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_load_leaves_foreign_keys_and_triggers_on(memory, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

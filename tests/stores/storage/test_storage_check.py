@@ -24,15 +24,10 @@ GOOD_VECTORS = st.sampled_from(
 )
 BAD_VECTORS = st.sampled_from(
     [
-        [],
-        [0, 0],
-        "ab",
-        unit() * np.float32("nan"),
-        np.zeros(8, np.float32),
-        np.ones((2, 2), np.float32),
+        [], [0, 0], "ab", unit() * np.float32("nan"), np.zeros(8, np.float32), np.ones((2, 2), np.float32),
         unit() * np.inf,
     ]
-)
+)  # fmt: skip
 ITEMS = st.builds(
     NewItem,
     text=st.sampled_from(

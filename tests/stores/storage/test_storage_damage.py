@@ -83,9 +83,7 @@ def test_a_database_that_lost_everything_is_damage_and_not_an_empty_store(tmp_pa
 
 
 @pytest.mark.spec("B9")
-def test_a_store_that_a_newer_version_migrates_is_not_written_by_a_process_that_has_it_open(
-    opened: Opener, tmp_path: Path
-) -> None:
+def test_a_store_that_a_newer_version_migrates_is_not_written_by_a_process_that_has_it_open(opened, tmp_path):
     memory = opened(background=False)
     memory.add("before")
     db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))

@@ -151,9 +151,7 @@ def _vector_threads() -> set[threading.Thread]:
 
 
 @pytest.mark.spec("B9")
-def test_a_failed_publication_is_reported_and_writes_and_searches_continue(
-    opened: Opener, tmp_path: Path, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_publication_is_reported_and_writes_and_searches_continue(opened, tmp_path, tuning, monkeypatch):
     tuning |= {"publish_every_changes": 5, "pace": Pace(quiet_seconds=0)}
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "index").write_text("a file where a folder should be")
@@ -295,9 +293,7 @@ def test_a_column_that_cannot_be_positioned_is_closed(tmp_path: Path) -> None:
     assert not [warning.message for warning in leaked]
 
 
-def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modified(tmp_path, monkeypatch):
     path = tmp_path / "column"
     column = segment_files.Column(path, segment_files.Part())
     column.append(np.arange(100))
@@ -321,9 +317,7 @@ def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modif
     assert len(read) == 2
 
 
-def test_notes_of_written_files_are_bounded_and_those_in_use_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notes_of_written_files_are_bounded_and_those_in_use_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(segment_files, "_written", {})
     part = segment_files.replace_file(tmp_path / "used", b"content")
     segment_files.note_written(tmp_path / "used", part)

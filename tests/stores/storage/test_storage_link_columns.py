@@ -105,9 +105,7 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
 
 @pytest.mark.parametrize("hub", [3, HUB])
 @pytest.mark.parametrize(("seed", "changes"), [(1, 60), (2, 60), pytest.param(3, 2000, marks=pytest.mark.soak)])
-def test_columns_with_a_tail_equal_the_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: int, seed: int, changes: int
-) -> None:
+def test_columns_with_a_tail_equal_the_tables(tmp_path, monkeypatch, hub, seed, changes):
     monkeypatch.setattr(limits, "HUB", hub)
     store = SqliteStore(tmp_path / "store", tuning=EAGER)
     memory = Memory.open(store, embedder="none", background=False)

@@ -163,9 +163,7 @@ def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypat
     assert memory.check() == []
 
 
-def test_items_changed_while_an_index_is_written_are_found_as_they_are(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_items_changed_while_an_index_is_written_are_found_as_they_are(opened, monkeypatch):
     """The row of a changed item may be newer than the last change that the index claims to contain."""
     memory, other = opened(background=False), opened(background=False)
     memory.add_many([NewItem(note.text, key=f"k{n}") for n, note in enumerate(notes(100))], wait=True)
@@ -205,9 +203,7 @@ def test_names_are_looked_up_outside_of_any_snapshot(opened: Opener, monkeypatch
     assert memory.check() == []
 
 
-def test_names_are_made_searchable_outside_of_any_snapshot(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_are_made_searchable_outside_of_any_snapshot(opened, tmp_path, monkeypatch):
     opened(embedder="none").add(NewItem("a bird", title="Heron"))
     alone, called = Database(tmp_path / "store" / "fourfold.db", Tuning()), list[str]()
 
@@ -240,9 +236,7 @@ def test_transactions_that_link_become_shorter_where_they_take_long(monkeypatch:
     assert max(written) == linking._WRITTEN_ITEMS
 
 
-def test_a_load_that_goes_on_does_not_make_linking_read_all_names_again_and_again(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_goes_on_does_not_make_linking_read_all_names_again_and_again(opened, monkeypatch):
     memory = opened(embedder="none", background=False)
     titles = [NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(3000)]
     memory.add_many([NewItem(f"Number {n} belongs to project Heron{n}") for n in range(3000)])
@@ -342,9 +336,7 @@ def test_no_snapshot_reads_very_many_names(memory: Memory, monkeypatch: pytest.M
     assert len({rows for rows, _ in asked}) > 1
 
 
-def test_a_writer_that_does_not_know_many_names_looks_up_those_of_its_texts(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_does_not_know_many_names_looks_up_those_of_its_texts(opened, monkeypatch):
     one, other = (opened(embedder="none", background=False) for _ in range(2))
     titles = [f"Heron Station {n}" for n in range(linking._READ_NAMES + 1)]
     one.add_many([NewItem(f"about {title}", title=title) for title in titles])

@@ -39,9 +39,7 @@ def generation(memory: Memory, kind: str) -> list[str]:
     return sorted(path.name for path in folder.glob(f"index/*/{kind}/g*"))
 
 
-def test_a_child_process_writes_the_index_that_this_one_searches(
-    opened: Opener, started: list[subprocess.Popen[bytes]]
-) -> None:
+def test_a_child_process_writes_the_index_that_this_one_searches(opened, started):
     memory = opened()
     memory.add_many(notes(COUNT), wait=True)
     before = ids(memory.search("heron at gate 5"))
@@ -57,9 +55,7 @@ def test_a_child_process_writes_the_index_that_this_one_searches(
 
 
 @pytest.mark.parametrize("end", ["killed", "not found", "fails"])
-def test_this_process_publishes_if_the_child_fails(
-    opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+def test_this_process_publishes_if_the_child_fails(opened, started, monkeypatch, end):
     memory = opened()
     memory.add_many(notes(COUNT), wait=True)
     before = ids(memory.search("heron at gate 5"))
@@ -78,9 +74,7 @@ def test_this_process_publishes_if_the_child_fails(
 
 
 @pytest.mark.spec("B11")
-def test_names_of_a_bulk_load_are_linked_by_a_child_process(
-    opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_a_bulk_load_are_linked_by_a_child_process(opened, started, monkeypatch):
     memory = opened(embedder="none")
     memory.add_many([NewItem(f"Number {n} belongs to project Heron{n % 50}") for n in range(100)])
     memory.index()
@@ -135,9 +129,7 @@ def test_one_child_publishes_a_load_while_it_runs(opened: Opener, loading: list[
     assert memory.check() == []
 
 
-def test_a_load_that_is_published_as_it_is_written_is_not_interrupted_by_the_timer(
-    opened: Opener, loading: list[subprocess.Popen[bytes]]
-) -> None:
+def test_a_load_that_is_published_as_it_is_written_is_not_interrupted_by_the_timer(opened, loading):
     memory = opened(embedder="none")
     memory.add_many(vectored(0, 40))
     until_published(memory, 40)
@@ -147,9 +139,7 @@ def test_a_load_that_is_published_as_it_is_written_is_not_interrupted_by_the_tim
     assert [process.wait(60) for process in loading] == [0]
 
 
-def test_a_large_index_run_is_published_while_it_runs(
-    opened: Opener, loading: list[subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_a_large_index_run_is_published_while_it_runs(opened, loading, tmp_path):
     """Chunks of files count as a bulk load, like added items, and are published without a timer."""
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -174,9 +164,7 @@ def test_a_load_is_published_even_if_its_process_ends(opened: Opener, loading: l
     assert [process.returncode for process in loading] == [0]
 
 
-def test_other_publications_do_not_wait_for_the_end_of_a_load(
-    opened: Opener, loading: list[subprocess.Popen[bytes]]
-) -> None:
+def test_other_publications_do_not_wait_for_the_end_of_a_load(opened, loading):
     memory = opened(embedder="none")
     memory.add_many(vectored(0, 40))
     assert begin(memory.check).result(60) == []

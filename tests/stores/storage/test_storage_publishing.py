@@ -107,9 +107,7 @@ def test_a_process_that_only_searches_takes_over_what_others_publish(opened: Ope
 
 
 @pytest.mark.spec("B6")
-def test_the_log_is_pruned_after_publication_and_no_process_misses_a_change(
-    opened: Opener, tmp_path: Path, eager: None
-) -> None:
+def test_the_log_is_pruned_after_publication_and_no_process_misses_a_change(opened, tmp_path, eager):
     reader, writer = opened(background=False), opened(background=False)
     writer.add_many(notes(30), wait=True)
     reader.search("heron")
@@ -180,9 +178,7 @@ def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(opened: Opene
     assert again.check() == []
 
 
-def test_a_generation_is_removed_without_a_publication_when_its_reader_ends(
-    opened: Opener, tmp_path: Path, eager: None
-) -> None:
+def test_a_generation_is_removed_without_a_publication_when_its_reader_ends(opened, tmp_path, eager):
     memory = opened(background=False)
     memory.add_many(notes(30), wait=True)
     memory.index()
@@ -288,9 +284,7 @@ def test_continuous_writing_is_published(opened: Opener, tmp_path: Path, eager: 
 
 
 @pytest.mark.spec("S2.6")
-def test_a_large_store_without_indexes_reports_the_rebuild_and_still_answers(
-    opened: Opener, tmp_path: Path, eager: None, tuning: dict[str, Any]
-) -> None:
+def test_a_large_store_without_indexes_reports_the_rebuild_and_still_answers(opened, tmp_path, eager, tuning):
     memory = opened(background=False)
     memory.add_many(notes(60), wait=True)
     memory.close()

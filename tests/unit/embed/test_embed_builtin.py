@@ -239,9 +239,7 @@ def test_batches_are_bounded_and_lose_nothing(pads: bool, lengths: list[int]) ->
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_many_texts_run_concurrently_and_keep_their_order(
-    built_in: EmbeddingModel, cores: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_texts_run_concurrently_and_keep_their_order(built_in, cores, monkeypatch):
     texts = [f"{'word ' * (1 + index * 7 % 60)}{index}" for index in range(60)]
     expected = built_in.embed(texts)
     runs: list[str] = []

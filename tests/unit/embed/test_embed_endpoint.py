@@ -131,9 +131,7 @@ def test_the_fingerprint_names_provider_model_and_dimensions() -> None:
 
 
 @pytest.mark.spec("B8")
-def test_wanted_dimensions_are_asked_for_and_checked(
-    open_embedder: Open, server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_wanted_dimensions_are_asked_for_and_checked(open_embedder, server, caplog):
     with refused("4 dimensions where 3 are expected", caplog):
         open_embedder("ok", dimensions=3).embed(["a"])
     assert server.seen[0][2]["dimensions"] == 3
@@ -167,16 +165,7 @@ def test_a_transient_error_is_retried_after_the_time_that_the_server_asks_for(
         ("half", {}, "cannot be reached", [0.5, 1.0, 2.0]),
     ],
 )
-def test_attempts_and_pauses_are_bounded(
-    open_embedder: Open,
-    server: Server,
-    pauses: list[float],
-    caplog: pytest.LogCaptureFixture,
-    fault: str,
-    settings: dict[str, object],
-    message: str,
-    expected: list[float],
-) -> None:
+def test_attempts_and_pauses_are_bounded(open_embedder, server, pauses, caplog, fault, settings, message, expected):
     with refused(message, caplog):
         open_embedder(fault, **settings).embed([DOCUMENT])
     assert (pauses, len(server.seen)) == (expected, len(expected) + 1)
@@ -190,9 +179,7 @@ def test_closing_ends_the_attempts(server: Server, caplog: pytest.LogCaptureFixt
     assert len(server.seen) == 1
 
 
-def test_a_refused_connection_is_a_typed_error(
-    open_embedder: Open, pauses: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_connection_is_a_typed_error(open_embedder, pauses, caplog):
     with refused(r"cannot be reached \(ConnectError", caplog):
         open_embedder("ok", base_url="http://127.0.0.1:9/v1").embed([DOCUMENT])
     assert len(pauses) == 3
@@ -212,9 +199,7 @@ def test_a_slow_server_ends_by_the_deadline(open_embedder: Open, fault: str, cap
     assert open_embedder("ok").embed(["a"]).shape == (1, 4)
 
 
-def test_a_request_is_retried_when_the_timeout_of_another_closes_the_client(
-    open_embedder: Open, server: Server, pauses: list[float]
-) -> None:
+def test_a_request_is_retried_when_the_timeout_of_another_closes_the_client(open_embedder, server, pauses):
     """Threads share one client. The closing thread is simulated: the server answers when the client is closed."""
     embedder = open_embedder("ok-when-released", timeout=60)
     found: list[np.ndarray] = []

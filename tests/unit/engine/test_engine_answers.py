@@ -252,9 +252,7 @@ def test_a_question_that_names_nothing_follows_what_its_best_hit_mentions(memory
 
 
 @pytest.mark.spec("B2", "S5.2")
-def test_an_item_that_shares_a_tag_with_the_best_hit_has_a_line_for_it(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_item_that_shares_a_tag_with_the_best_hit_has_a_line_for_it(memory, monkeypatch):
     """The query names no tag, but the item about the harbour shares a tag with the one about the ferry."""
     monkeypatch.setattr(TagRetriever, "expand", Clock(monkeypatch).slowed(TagRetriever.expand, 0.5))
     ferry = NewItem("The ferry leaves at nine", tags=("lagoon",))

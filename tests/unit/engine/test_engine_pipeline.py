@@ -322,9 +322,7 @@ QUERIES = ("router", "who has the cellar key", "Maria", "invoices of 2025", "not
 
 
 @pytest.mark.spec("B6")
-def test_a_write_between_two_retrievers_is_not_seen(
-    office: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_between_two_retrievers_is_not_seen(office, tmp_path, monkeypatch):
     written: list[int] = []
 
     class Written(KeywordRetriever):
@@ -380,9 +378,7 @@ def said(response: SearchResponse) -> Any:
 
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize("filters", [NO_FILTERS, Filters(tags=("office",)), Filters(kind="fact")], ids=repr)
-def test_built_in_and_injected_retrievers_give_the_same_answers(
-    office: Memory, opened: Opener, filters: Filters
-) -> None:
+def test_built_in_and_injected_retrievers_give_the_same_answers(office, opened, filters):
     office.add(NewItem("Maria has the cellar key", title="Maria"), wait=True)
     office.add(NewItem("The cellar is locked at night", title="Cellar"), wait=True)
     office.add_edges([("Maria", "locks", "Cellar", 1.0)])
@@ -394,9 +390,7 @@ def test_built_in_and_injected_retrievers_give_the_same_answers(
 
 @pytest.mark.spec("S2.1")
 @pytest.mark.parametrize("replaced", [(), ("tags",), ("semantic", "graph")])
-def test_built_in_retrievers_run_once_in_the_calling_thread_beside_injected_ones(
-    opened: Opener, replaced: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_in_retrievers_run_once_in_the_calling_thread_beside_injected_ones(opened, replaced, monkeypatch):
     asked: dict[str, list[threading.Thread]] = {name: [] for name in FACTORIES}
     made = dict(FACTORIES)
 

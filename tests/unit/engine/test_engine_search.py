@@ -75,9 +75,7 @@ WRONG: list[tuple[type[RequestError], list[dict[str, Any]]]] = [
 
 @pytest.mark.spec("S1.5", "S1.8", "B8")
 @pytest.mark.parametrize(("error", "request_"), [(error, each) for error, requests in WRONG for each in requests])
-def test_a_wrong_request_is_refused_and_changes_nothing(
-    office: Memory, tmp_path: Path, error: type[RequestError], request_: dict[str, Any]
-) -> None:
+def test_a_wrong_request_is_refused_and_changes_nothing(office, tmp_path, error, request_):
     before = row_counts(tmp_path / "store")
     with pytest.raises(error) as raised:
         office.search(**{"text": "router", **request_})
@@ -152,9 +150,7 @@ def test_the_response_has_the_fields_of_the_specification(office: Memory, explai
 
 
 @pytest.mark.spec("S2.4")
-def test_the_log_carries_the_times_and_no_stored_or_asked_text(
-    office: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_carries_the_times_and_no_stored_or_asked_text(office, caplog):
     caplog.set_level("INFO", "fourfold")
     response = office.search("where is the printer", filters=Filters(tags=("office",)))
     (record,) = [record for record in caplog.records if record.name == "fourfold" and record.message == "search"]
@@ -282,9 +278,7 @@ def test_copies_of_chunks_cut_by_per_source_are_hidden_for_every_top_k(memory: M
     ("query", "expected"),
     [("insurance cargo bike", 1.0), ("the cargo bike", 1.0), ("cargo bike and rain", 2 / 3), ("rain on a bike", None)],
 )
-def test_tag_evidence_is_the_share_of_query_words_that_are_tags(
-    memory: Memory, query: str, expected: float | None
-) -> None:
+def test_tag_evidence_is_the_share_of_query_words_that_are_tags(memory, query, expected):
     item = memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
     with memory.store.snapshot("default") as snapshot:
         found = TagRetriever(snapshot.tags).search(Query("default", query, None), 10)

@@ -202,9 +202,7 @@ def limit_file_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
         monkeypatch.setattr(module, "FILE_BYTES", size)
 
 
-def test_large_empty_and_binary_files_are_skipped_and_named(
-    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_empty_and_binary_files_are_skipped_and_named(memory, tree, monkeypatch):
     limit_file_size(monkeypatch, 1000)
     report = index(
         memory,
@@ -269,9 +267,7 @@ def test_items_have_the_times_of_their_files(memory: Memory, tree: Path) -> None
     assert items(memory)["a.txt", 0].created_at.year == 2001
 
 
-def test_a_file_that_grows_while_it_is_read_is_skipped(
-    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grows_while_it_is_read_is_skipped(memory, tree, monkeypatch):
     write(tree, {"a.txt": "bees"})
     limit_file_size(monkeypatch, 4)
     found = walking.walk(walking.Target(tree.resolve()))
@@ -281,9 +277,7 @@ def test_a_file_that_grows_while_it_is_read_is_skipped(
     assert names(memory) == set()
 
 
-def test_items_stored_by_others_during_a_run_are_kept(
-    memory: Memory, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_items_stored_by_others_during_a_run_are_kept(memory, tmp_path, tree, monkeypatch):
     def elsewhere() -> None:
         with Memory.open(tmp_path / "store", embedder="none", background=False) as other:
             other.index_folders([tree])

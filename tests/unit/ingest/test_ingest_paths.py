@@ -135,9 +135,7 @@ def _socket(tree: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_trick_neither_reads_outside_the_root_nor_blocks(
-    memory: Memory, tree: Path, tmp_path: Path, trick: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trick_neither_reads_outside_the_root_nor_blocks(memory, tree, tmp_path, trick, monkeypatch):
     assert len(TRICKS) >= 60
     outside = tmp_path / "outside"
     write(outside, {"secret.txt": SECRET})

@@ -93,25 +93,16 @@ def test_numbers_too_large_to_store_are_kept_as_written(number: str) -> None:
 @pytest.mark.parametrize(
     ("line", "tags"),
     [
-        ("call Bob #todo", ["todo"]),
-        ("#todo call Bob", ["todo"]),
+        ("call Bob #todo", ["todo"]), ("#todo call Bob", ["todo"]),
         ("#project #Ready/soon, #2024-plans.", ["project", "Ready/soon", "2024-plans"]),
-        ("- item (see below) #größe!", ["größe"]),
-        ("    - deeper item #milk", ["milk"]),
-        ("> quoted #idea", ["idea"]),
-        ("see http://x.org/#fragment and [x](#anchor) and [y](a.md#part)", []),
-        ("colours #fff, #fff000, #FFAA00CC and #abcd", []),
-        ("fixes #123, #4-5 and gh#7", []),
-        ("`a #no b` and ``c #no `d`` and <b style='color: #no'>x</b>", []),
-        ("an unpaired ` mark #yes", ["yes"]),
-        ("[ref]: #anchor", []),
-        ("    code #no", []),
-        ("\tcode #no", []),
-        ("#include <stdio.h>", []),
-        ("Array#map and #map() and #a.b and #{x} and '#id' and \"#x\"", []),
-        ("C# and F# and ##x", []),
+        ("- item (see below) #größe!", ["größe"]), ("    - deeper item #milk", ["milk"]),
+        ("> quoted #idea", ["idea"]), ("see http://x.org/#fragment and [x](#anchor) and [y](a.md#part)", []),
+        ("colours #fff, #fff000, #FFAA00CC and #abcd", []), ("fixes #123, #4-5 and gh#7", []),
+        ("`a #no b` and ``c #no `d`` and <b style='color: #no'>x</b>", []), ("an unpaired ` mark #yes", ["yes"]),
+        ("[ref]: #anchor", []), ("    code #no", []), ("\tcode #no", []), ("#include <stdio.h>", []),
+        ("Array#map and #map() and #a.b and #{x} and '#id' and \"#x\"", []), ("C# and F# and ##x", []),
     ],
-)
+)  # fmt: skip
 def test_hashtags_are_recognised(line: str, tags: list[str]) -> None:
     document = markdown.read(f"# Title\n\n{line}\n", "a.md")
     assert [use.tag for section in document.sections for use in section.tags] == tags
@@ -364,9 +355,7 @@ def test_a_pdf_whose_time_is_over_is_read_in_part(monkeypatch: pytest.MonkeyPatc
     assert 0 < len(document.sections) < len(pages)
 
 
-def test_without_the_extra_a_pdf_is_skipped_and_named(
-    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_a_pdf_is_skipped_and_named(memory, tree, monkeypatch):
     write(tree, {"a.pdf": made_pdf("Bees")})
     with monkeypatch.context() as without:
         without.setattr(formats, "_is_installed", lambda _: False)

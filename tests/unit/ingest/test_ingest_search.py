@@ -129,9 +129,7 @@ def linked(memory: Memory, name: str) -> set[str]:
     ("pump-manual", {"pump-manual.md", "Garden.md"}), ("The Plot", {"Garden.md", "diary.md"}),
     ("water", {"water.html", "index.html"}), ("Rain barrels", {"water.html"}), ("Filters", {"water.html"}),
 ])  # fmt: skip
-def test_a_name_leads_to_its_page_and_to_pages_that_link_to_it(
-    memory: Memory, tree: Path, name: str, files: set[str]
-) -> None:
+def test_a_name_leads_to_its_page_and_to_pages_that_link_to_it(memory, tree, name, files):
     index(memory, tree, VAULT)
     memory.index()
     assert linked(memory, name) == files

@@ -82,9 +82,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(texts, texts, queries, st.integers(1, 9), st.integers(1, 3), st.data())
-def test_the_best_words_are_those_of_a_scan(
-    published: Any, tail: Any, words: Any, limit: int, pieces: int, data: Any
-) -> None:
+def test_the_best_words_are_those_of_a_scan(published, tail, words, limit, pieces, data):
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(published) - 1)), max_size=3)))
     bounds = [0, *(cut for cut in cuts if cut < len(published)), len(published)]
     spans = [Span(first, end) for first, end in pairwise(bounds)]

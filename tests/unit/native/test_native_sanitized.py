@@ -13,16 +13,12 @@ from fourfold.native import bindings
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "src" / "fourfold"
 TESTS = (
-    "tests/unit/native/test_native_kernel.py",
-    "tests/unit/native/test_native_codes.py",
-    "tests/unit/native/test_native_nearest.py",
-    "tests/unit/native/test_native_postings.py",
-    "tests/unit/native/test_native_damaged.py",
-    "tests/stores/storage/test_storage_link_columns.py",
-    "tests/unit/text/test_text_analysis.py",
-    "tests/unit/text/test_text_language.py",
+    "tests/unit/native/test_native_kernel.py", "tests/unit/native/test_native_codes.py",
+    "tests/unit/native/test_native_nearest.py", "tests/unit/native/test_native_postings.py",
+    "tests/unit/native/test_native_damaged.py", "tests/stores/storage/test_storage_link_columns.py",
+    "tests/unit/text/test_text_analysis.py", "tests/unit/text/test_text_language.py",
     "tests/unit/text/test_text_secrets.py",
-)
+)  # fmt: skip
 SANITIZED = ["-std=c99", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fPIC", "-shared"]
 
 

@@ -116,9 +116,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         ms_marco.built_in_model().load()
 
 
-def test_a_model_file_that_is_not_the_pinned_one_is_never_opened(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_model_file_that_is_not_the_pinned_one_is_never_opened(monkeypatch, tmp_path):
     wrong = tmp_path / "model.onnx"
     wrong.write_bytes(b"not a model")
     monkeypatch.setattr(ms_marco, "model_file", lambda: wrong)

@@ -215,9 +215,7 @@ def test_fewer_than_two_scores_change_nothing() -> None:
     st.floats(0.01, 0.99),
     st.booleans(),
 )
-def test_a_score_is_exactly_the_sum_of_its_lines(
-    words: dict[int, float], model: dict[int, float], share: float, by_rank: bool
-) -> None:
+def test_a_score_is_exactly_the_sum_of_its_lines(words, model, share, by_rank):
     hits = [Hit(*pair) for pair in sorted(words.items(), key=lambda pair: (-pair[1], pair[0]))]
     lists = {"semantic": [Hit(hit.id, 1 / place) for place, hit in enumerate(hits, 1)][::2], "keyword": hits}
     weights = {"semantic": share, "keyword": 1 - share}

@@ -54,15 +54,11 @@ def test_normalisation_of_names_is_idempotent(text):
         ("Mercury (planet)", ["Mercury (planet)", "Mercury"]),
         ("Good Time  (Inna song) ", ["Good Time  (Inna song) ", "Good Time"]),
         ("Sort (Algorithm 1) (Note)", ["Sort (Algorithm 1) (Note)", "Sort (Algorithm 1)"]),
-        ("search(query)", ["search(query)"]),
-        ("(untitled)", ["(untitled)"]),
-        ("One (two (three))", ["One (two (three))"]),
-        ("One (two) three", ["One (two) three"]),
-        ("... (sic)", ["... (sic)"]),
-        ("(...)", []),
-        ("", []),
+        ("search(query)", ["search(query)"]), ("(untitled)", ["(untitled)"]),
+        ("One (two (three))", ["One (two (three))"]), ("One (two) three", ["One (two) three"]),
+        ("... (sic)", ["... (sic)"]), ("(...)", []), ("", []),
     ],
-)
+)  # fmt: skip
 def test_a_title_is_a_name_with_and_without_its_final_bracket(title, names):
     assert title_names(title) == names
 

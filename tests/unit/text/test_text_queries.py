@@ -153,9 +153,7 @@ def test_a_query_notes_its_corrections_and_counts_them_as_known():
         ("москав", ("Москва большая",), "ru", {"москав": ("москва",)}),
     ],
 )
-def test_a_word_is_corrected_only_if_it_is_a_typing_error(
-    typed: str, texts: tuple[str, ...], language: str, spellings: dict[str, tuple[str, ...]]
-):
+def test_a_word_is_corrected_only_if_it_is_a_typing_error(typed, texts, language, spellings):
     assert corrected(typed, texts, language) == spellings
 
 
