@@ -14,7 +14,7 @@ import pytest
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError, StoreUnavailable
-from fourfold.evaluation.bench import FILE, CachedEmbedder, LiveBench, Variant, open_bench, opened_export
+from fourfold.evaluation.bench import FILE, CachedEmbedder, LiveBench, Variant, open_bench
 from fourfold.evaluation.collection import Collection, read_collection, read_questions
 from fourfold.evaluation.metrics import load_scores, measure, save, summary
 
@@ -267,15 +267,6 @@ def test_known_failures_are_reported_separately(memory: Memory, tmp_path: Path) 
     assert (known["queries"], known["hit@10"], known["answered"]) == (2, 0.5, ["burrow"])
     save(run, tmp_path / "run.jsonl")
     assert load_scores(tmp_path / "run.jsonl").keys() == run.scores.keys()
-
-
-def test_an_export_is_evaluated_in_a_temporary_store(memory: Memory, tmp_path: Path) -> None:
-    memory.export(tmp_path / "store.jsonl")
-    questions = written(tmp_path, QUESTIONS)
-    with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
-        exported = measure(live(copy, questions), Variant("auto"))
-    original = measure(live(memory, questions), Variant("auto"))
-    assert exported.scores == original.scores
 
 
 @pytest.mark.parametrize(
