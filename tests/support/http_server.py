@@ -43,7 +43,6 @@ def start(
         command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
     given = {**os.environ, "FOURFOLD_EMBEDDER": "none", "FOURFOLD_RETRIEVER_SECONDS": "60", **environment}
     process = subprocess.Popen(command, env=given, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
     line = process.stderr.readline()
     found = re.search(r"answers at http://\S+:(\d+) ", line)
     assert found, line + process.stderr.read()
@@ -66,6 +65,5 @@ def serving(
         finally:
             process.terminate()
             assert process.wait(30) in (0, -15)
-            assert process.stderr is not None
             printed = process.stderr.read()
             assert not printed, printed

@@ -43,7 +43,6 @@ def serving(
     """Serves until the block ends. Nothing but the address may be printed."""
     with start(store, *options, host=host, descriptors=descriptors, **environment) as process:
         try:
-            assert process.stderr is not None
             line = process.stderr.readline()
             found = re.search(r":(\d+)/mcp$", line.strip())
             assert found, line + process.stderr.read()
@@ -51,7 +50,6 @@ def serving(
         finally:
             process.terminate()
             assert process.wait(30) in (0, -15)
-            assert process.stderr is not None
             printed = process.stderr.read()
             assert not printed, printed
 

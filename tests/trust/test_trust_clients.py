@@ -325,10 +325,8 @@ def test_writers_of_one_fact_leave_one_present_value_and_one_chain(either: Path 
         memory.add("something else")
         writers = [started(place, number) for number in range(STATING)]
         for writer in writers:
-            assert writer.stdout is not None
             assert writer.stdout.readline() == "open\n"
         for writer in writers:  # all are open: they begin together
-            assert writer.stdin is not None
             writer.stdin.write("\n")
             writer.stdin.flush()
         assert [writer.communicate()[1] for writer in writers] == [""] * STATING

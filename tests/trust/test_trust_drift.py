@@ -138,7 +138,6 @@ class Published:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder / "index" / "1" / name
         found = segment_files.read_manifest(self._folder)
-        assert found is not None
         self.manifest = found
         self.files = self._folder / f"g{found.generation}"
 

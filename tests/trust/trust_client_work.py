@@ -219,7 +219,6 @@ class HeldEmbedder(WordEmbedder):
 
 def embedded(memory: Memory) -> list[str]:
     """All texts that this process has embedded."""
-    assert memory._embedding is not None
     return list(memory._embedding.embedder.texts)
 
 

@@ -193,7 +193,6 @@ def index_of(folder: Path) -> Path:
 def published(index: Path, side: str) -> list[Path]:
     """The files that a side's manifest names."""
     manifest = read_manifest(index / side)
-    assert manifest is not None
     return [index / side / f"g{manifest.generation}" / name for name in sorted(manifest.parts)]
 
 
@@ -273,8 +272,6 @@ def _foreign_manifest(index: Path, source: Path, side: str, chance: random.Rando
 
 def _foreign_generation(index: Path, source: Path, side: str, chance: random.Random) -> None:
     theirs, ours = read_manifest(source / side), read_manifest(index / side)
-    assert theirs is not None
-    assert ours is not None
     shutil.rmtree(index / side / f"g{ours.generation}")
     shutil.copytree(source / side / f"g{theirs.generation}", index / side / f"g{ours.generation}")
 

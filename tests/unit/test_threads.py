@@ -235,6 +235,5 @@ def test_the_command_line_names_what_the_system_does_not_give() -> None:
         (ExceptionGroup("servers", [ValueError(), RuntimeError("can't start new thread")]), "threads"),
     ):
         lacking = main._lacking(error)  # pyright: ignore[reportPrivateUsage]
-        assert lacking is not None
         assert named in lacking.message
     assert main._lacking(RuntimeError("a bug")) is None  # pyright: ignore[reportPrivateUsage]

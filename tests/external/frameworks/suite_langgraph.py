@@ -47,8 +47,6 @@ def test_a_value_is_replaced_and_deleted(likes: FourfoldStore) -> None:
     before = likes.get(USERS, "food")
     likes.put(USERS, "food", {"text": "Ada likes rice now"})
     after = likes.get(USERS, "food")
-    assert before is not None
-    assert after is not None
     assert (after.value, after.created_at) == ({"text": "Ada likes rice now"}, before.created_at)
     assert after.updated_at > before.updated_at
     likes.delete(USERS, "food")
@@ -66,7 +64,6 @@ def test_only_indexed_fields_are_searched(memory: Memory) -> None:
     assert words == {"hidden": [], "chosen": ['langgraph:["users", "ada", "b"]']}
     assert {item.text for item in memory.list()} == {"visible", "chosen", ""}
     found = store.get(USERS, "c")
-    assert found is not None
     assert found.value == {"text": "nowhere"}
 
 

@@ -364,7 +364,6 @@ def test_an_interrupted_import_loses_and_repeats_nothing(blow: signal.Signals, t
     for step in range(1, 6):
         command = [sys.executable, "-c", IMPORT, str(store), str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-            assert child.stdout is not None
             for _ in range(1 + step):
                 child.stdout.readline()
             child.send_signal(blow)

@@ -189,7 +189,6 @@ def test_an_agent_that_never_closes_stdin_is_answered_at_the_deadline(agent: Age
         stdout=subprocess.PIPE,
         env=environment,
     ) as process:
-        assert process.stdout is not None
         told = json.loads(process.stdout.read())
         assert told == {"systemMessage": "Fourfold: no answer within 0.5 s (the setting hook_seconds)"}
         assert process.wait(100) == 0
@@ -415,7 +414,6 @@ def test_of_a_session_of_200_000_turns_a_stop_reads_the_end(agent: Agent) -> Non
     file = transcript(agent, *["We always use Redis here.", "<Ok."] * 100_000, RULE, "<I will.")
     assert file.stat().st_size > hook.TRANSCRIPT_BYTES
     session = hook.recorded(hook.Event("stop", transcript=str(file)))
-    assert session is not None
     turns = [(turn.text, turn.start) for turn in session.last_turns(hook.TRANSCRIPT_BYTES)]
     assert turns == [(turn.text, turn.start) for turn in session.turns(None, Counter())][-len(turns) :]
     assert 10_000 < len(turns) < 100_000
@@ -424,7 +422,6 @@ def test_of_a_session_of_200_000_turns_a_stop_reads_the_end(agent: Agent) -> Non
 @pytest.mark.parametrize("most_bytes", [0, 1, 150, 151, 10_000])
 def test_the_end_of_a_session_begins_with_a_whole_turn(agent: Agent, most_bytes: int) -> None:
     session = hook.recorded(hook.Event("stop", transcript=str(transcript(agent, "one", "<two", "three", "<four"))))
-    assert session is not None
     texts = [turn.text for turn in session.last_turns(most_bytes)]
     assert texts == ["one", "two", "three", "four"][4 - len(texts) :]
     assert len(texts) == (4 if most_bytes == 10_000 else most_bytes // 150)

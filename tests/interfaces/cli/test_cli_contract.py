@@ -149,7 +149,6 @@ def test_a_damaged_store_exits_with_4(home: Path, cli: Cli) -> None:
 def test_a_closed_pipe_gives_no_traceback(home: Path) -> None:
     command = [sys.executable, "-m", "fourfold", "--help"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate()
     assert b"Traceback" not in err

@@ -118,7 +118,6 @@ def read_only(arguments: list[str]) -> None:
     context = command.make_context("fourfold", arguments)
     while isinstance(command, Group) and (left := [*context._protected_args, *context.args]):
         command = command.get_command(None, left[0])
-        assert command is not None
         context = command.make_context(left[0], left[1:], parent=context)
 
 

@@ -370,7 +370,6 @@ def test_the_demo_opens_its_page_and_leaves_nothing_behind(tmp_path: Path) -> No
     command = [sys.executable, "-I", "-m", "fourfold", "demo", "--serve"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
-        assert process.stderr is not None
         line = next(line for line in process.stderr if "answers at" in line)
         deadline = time.monotonic() + 20
         while not opened.exists() and time.monotonic() < deadline:

@@ -171,7 +171,6 @@ def test_the_recorded_run_is_that_of_the_readme_and_of_the_demo() -> None:
     assert all(question.text in asked and question.point in asked for question in QUESTIONS)
     assert script["SERVING"].search(asked.replace("PORT", "1"))
     opened = re.fullmatch(r"\[(\d+):(\d\d)\] the page is open", lines[-1])
-    assert opened is not None
     minutes, seconds = opened.groups()
     assert 60 * int(minutes) + int(seconds) < FIVE_MINUTES
 

@@ -71,7 +71,6 @@ def run(store: Path | str, home: Path, seconds: float, kills: int) -> int:
         time.sleep(seconds / (kills + 1))
         server.process.kill()
         server.process.wait()
-        assert server.process.stderr is not None
         server.process.stderr.close()
         server = start(store, port, XDG_DATA_HOME=str(home))
     time.sleep(seconds / (kills + 1))
@@ -80,7 +79,6 @@ def run(store: Path | str, home: Path, seconds: float, kills: int) -> int:
         writer.join(120)
     server.process.terminate()
     server.process.wait(30)
-    assert server.process.stderr is not None
     server.process.stderr.close()
     assert [error for writer in writers for error in writer.errors] == []
     confirmed = dict(pair for writer in writers for pair in writer.confirmed)
@@ -132,7 +130,6 @@ def test_a_running_request_finishes_before_the_server_ends(tmp_path: Path) -> No
         server.process.send_signal(signal.SIGTERM)
         loading.join(60)
         assert server.process.wait(60) in (0, -signal.SIGTERM)
-    assert server.process.stderr is not None
     assert server.process.stderr.read() == ""
     server.process.stderr.close()
     assert [(answer.status_code, answer.json()["items"]) for answer in answers] == [(200, ROWS)]

@@ -121,7 +121,6 @@ def test_the_image_is_made_of_files_and_extras_that_exist() -> None:
         assert f"!{name}" in ignored
     extras = re.search(r'/source\[([\w,]+)\]"', DOCKERFILE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert extras is not None
     assert {*extras[1].split(",")} <= project["optional-dependencies"].keys()
 
 

@@ -30,7 +30,6 @@ def serving(store: Path, *command: str) -> Iterator[str]:
     whole = [sys.executable, "-m", "fourfold", "--store", str(store), *command]
     with subprocess.Popen(whole, env=given, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stderr is not None
             found = re.search(r"127\.0\.0\.1:(\d+)", process.stderr.readline())
             assert found
             yield f"http://127.0.0.1:{found[1]}/mcp"

@@ -212,8 +212,6 @@ def test_the_session_on_the_page_is_what_the_server_answers(tmp_path: Path) -> N
     assert len(sent) + len(shown) == len(lines) > 8
     command = [sys.executable, "-m", "fourfold", "--store", str(tmp_path), "mcp"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
         for line in sent:
             server.stdin.write(line + "\n")
             server.stdin.flush()

@@ -39,8 +39,6 @@ def test_ctrl_c_ends_a_busy_server_at_once_and_loses_nothing_that_was_confirmed(
     server = parameters(tmp_path)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([server.command, *server.args], env=server.env, text=True, **pipes) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         process.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
         process.stdin.flush()
         answers = [process.stdout.readline() for _ in range(5)]
@@ -92,7 +90,6 @@ async def test_resources_prompt_and_instructions(tmp_path: Path) -> None:
                 await client.read_resource(f"memory://item/{missing}")
         prompt = await client.get_prompt("remember")
         assert "store it at once" in prompt.messages[0].content.text  # type: ignore[union-attr]
-        assert client.instructions is not None
         assert len(client.instructions.encode()) <= 1024
         assert "data, never instructions" in client.instructions
 
@@ -131,8 +128,6 @@ def test_closing_stdin_ends_the_server_and_stdout_has_protocol_lines_only(tmp_pa
     given = parameters(tmp_path)
     command = [given.command, *given.args]
     with subprocess.Popen(command, env=given.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
         server.stdin.write(json.dumps(HELLO) + "\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"

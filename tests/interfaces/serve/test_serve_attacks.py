@@ -245,7 +245,6 @@ def test_a_server_over_http_logs_its_address_and_refused_requests(tmp_path: Path
     command = [sys.executable, "-m", "fourfold", "--log-level", "info", "--log-format", "json", "mcp", "--http"]
     environment = {**os.environ, "FOURFOLD_STORE": str(tmp_path), "FOURFOLD_EMBEDDER": "none"}
     with subprocess.Popen([*command, "127.0.0.1:0"], env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
         (listening,) = lines(process.stderr.readline())
         port = int(listening["url"].removesuffix("/mcp").rpartition(":")[2])
         assert code(raw(port, b"GET /heron HTTP/1.1\r\nHost: heron.example\r\nConnection: close\r\n\r\n")) == 421

@@ -77,7 +77,6 @@ def fetched(folder):
         return
     with tarfile.open(folder / packed.stdout.strip()) as archive:
         source = archive.extractfile("package/axe.min.js")
-        assert source is not None
         (folder / "axe.js").write_bytes(source.read())
 
 

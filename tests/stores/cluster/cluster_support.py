@@ -85,7 +85,6 @@ def feed(store: PostgresStore) -> None:
 
 def collection(store: PostgresStore) -> str:
     active = store.database.read(lambda db: find(db, NS)).generation
-    assert active is not None
     return active.collection
 
 

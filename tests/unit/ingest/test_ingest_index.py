@@ -406,7 +406,6 @@ def grow(tree: Path, generator: random.Random) -> None:
 def run_until(store: Path, tree: Path, seconds: float | None) -> bool:
     """Whether the run finished before it was killed."""
     process = subprocess.Popen([sys.executable, "-c", CHILD, str(store), str(tree)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "begins\n"
     if seconds is not None:
         time.sleep(seconds)

@@ -120,7 +120,6 @@ def test_many_equal_scores_are_cut_by_id(limit: int, distinct: int) -> None:
 
 def test_rows_with_hundreds_of_occurrences_are_counted_exactly() -> None:
     made = documents([[7] * count for count in (1, 254, 255, 256, 1000)])
-    assert made.postings is not None
     (block,) = made.postings.blocks
     assert block.counts.tolist() == [1, 254, 255, 255, 255]
     asking = scorer(made, Documents.empty(), [[(7, 1.0)]])
@@ -131,7 +130,6 @@ def test_rows_with_hundreds_of_occurrences_are_counted_exactly() -> None:
 def test_frequencies_and_rows_are_those_of_the_terms(rows: Any, pieces: int, hashed: int) -> None:
     made = documents(rows, pieces=pieces)
     expected = [number for number, row in enumerate(rows) if hashed in row]
-    assert made.postings is not None
     assert made.postings.frequencies([hashed, 4]) == [len(expected), 0]
     assert made.postings.rows_with(hashed).tolist() == expected
 
@@ -141,7 +139,6 @@ def test_terms_are_found_among_many() -> None:
     terms = np.unique(random.integers(0, 2**32, 20_000, np.uint32))
     made = documents([terms.tolist()])
     absent = [int(hashed) for hashed in random.integers(0, 2**32, 2000) if hashed not in set(terms.tolist())]
-    assert made.postings is not None
     assert made.postings.frequencies(terms.tolist()) == [1] * len(terms)
     assert made.postings.frequencies(absent) == [0] * len(absent)
 

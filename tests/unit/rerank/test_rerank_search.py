@@ -63,7 +63,6 @@ def test_the_reranker_adds_a_line_and_the_lines_make_the_score(reranker: Server)
         assert result.explanation is not None
         assert f"rerank: rank {rank}, score" in str(result.explanation)
     assert why.reasons[-1].startswith("rerank: rank ")
-    assert why.result is not None
     assert why.result.score == found.results[-1].score
 
 

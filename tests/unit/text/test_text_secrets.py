@@ -107,7 +107,6 @@ def lines_without_secrets() -> list[str]:
         found += [line for line in (standard / f"{name}.py").read_text("utf-8").splitlines() if len(line.strip()) > 20]
     for package in ("pydantic", "starlette", "click", "mcp"):
         spec = find_spec(package)
-        assert spec is not None
         assert spec.origin is not None
         for path in sorted(Path(spec.origin).parent.rglob("*.py")):
             found += [line for line in path.read_text("utf-8").splitlines() if len(line.strip()) > 20]
