@@ -179,13 +179,7 @@ def one(store: StoreCalls, id: int) -> Item:
 
 
 def search(
-    store: StoreCalls,
-    name: str,
-    text: str = "",
-    *,
-    vector: Any = None,
-    filters: Filters = NO_FILTERS,
-    limit: int = 200,
+    store: StoreCalls, name: str, text: str = "", *, vector: Any = None, filters: Filters = NO_FILTERS, limit: int = 200
 ) -> list[int]:
     """The ids that a retriever finds."""
     with store.snapshot(NS) as snapshot:

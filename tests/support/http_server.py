@@ -30,11 +30,7 @@ class Server:
 
 
 def start(
-    store: Path | str | None,
-    port: int = 0,
-    descriptors: int | None = None,
-    host: str = "127.0.0.1",
-    **environment: str,
+    store: Path | str | None, port: int = 0, descriptors: int | None = None, host: str = "127.0.0.1", **environment: str
 ) -> Server:
     """Starts the server; with `store` None, the environment names the store."""
     which = [] if store is None else ["--store", str(store)]
@@ -51,11 +47,7 @@ def start(
 
 @contextmanager
 def serving(
-    store: Path | str | None,
-    port: int = 0,
-    descriptors: int | None = None,
-    host: str = "127.0.0.1",
-    **environment: str,
+    store: Path | str | None, port: int = 0, descriptors: int | None = None, host: str = "127.0.0.1", **environment: str
 ) -> Iterator[Server]:
     """Serves until the block ends. Nothing but the address may be printed."""
     server = start(store, port, descriptors, host, **environment)

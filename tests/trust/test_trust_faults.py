@@ -19,19 +19,7 @@ import trust_child
 import trust_vfs
 from concurrently import begin
 from engine_support import eventually, notes
-from trust_vfs import (
-    FULL,
-    IO_ERRORS,
-    FaultyDisk,
-    Seen,
-    Step,
-    checkpoint_often,
-    look,
-    old,
-    open_store,
-    prepare,
-    steps,
-)
+from trust_vfs import FULL, IO_ERRORS, FaultyDisk, Seen, Step, checkpoint_often, look, old, open_store, prepare, steps
 
 from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
 from fourfold.memory import Memory

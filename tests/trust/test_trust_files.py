@@ -290,10 +290,7 @@ CREATING = re.compile(
 )
 # The last two create a member of an archive, and log the change of an item.
 HARMLESS = re.compile(r"\bowner_only\.|\bos\.devnull\b|\barchive\.open\(|\.touch\(.*, Change\.")
-ELSEWHERE = {
-    "owner_only.py": "the one place",
-    "mcp/stdio.py": "opens descriptors that exist",
-}
+ELSEWHERE = {"owner_only.py": "the one place", "mcp/stdio.py": "opens descriptors that exist"}
 
 
 def test_files_are_created_in_one_module_only() -> None:

@@ -248,8 +248,7 @@ query_routing:
 
 @pytest.mark.spec("S4.3")
 @pytest.mark.parametrize(
-    "text",
-    ["hybrid_search_weights:\n  semantic: 0.7\n", "query_routing:\n  relational_weights:\n    graph: 0.5\n"],
+    "text", ["hybrid_search_weights:\n  semantic: 0.7\n", "query_routing:\n  relational_weights:\n    graph: 0.5\n"]
 )
 def test_weights_that_do_not_sum_to_one_are_refused_at_load(text: str, tmp_path: Path) -> None:
     wrong = refusal(tmp_path, text)

@@ -96,11 +96,7 @@ def test_filters_are_combined(store: FourfoldVectorStore) -> None:
         }
         for condition in FilterCondition
     }
-    assert combined == {
-        FilterCondition.AND: set(),
-        FilterCondition.OR: {"a1", "a2", "b1"},
-        FilterCondition.NOT: set(),
-    }
+    assert combined == {FilterCondition.AND: set(), FilterCondition.OR: {"a1", "a2", "b1"}, FilterCondition.NOT: set()}
     assert ids(store, query_embedding=[1.0, 1.0, 1.0], doc_ids=["doc-b"]) == ["b1"]
     assert ids(store, query_embedding=[1.0, 1.0, 1.0], node_ids=["a2"]) == ["a2"]
     with pytest.raises(InvalidQuery, match="text_match"):

@@ -184,10 +184,7 @@ def test_an_agent_that_never_closes_stdin_is_answered_at_the_deadline(agent: Age
     code = "import sys; from fourfold.cli.main import main; main(sys.argv[1:])"
     environment = {"FOURFOLD_HOOK_SECONDS": "0.5", "FOURFOLD_STORE": str(agent.home / "store"), "PATH": ""}
     with subprocess.Popen(
-        [sys.executable, "-c", code, "hook", "prompt"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
+        [sys.executable, "-c", code, "hook", "prompt"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     ) as process:
         told = json.loads(process.stdout.read())
         assert told == {"systemMessage": "Fourfold: no answer within 0.5 s (the setting hook_seconds)"}

@@ -222,9 +222,7 @@ def test_few_file_descriptors_give_no_traceback(home: Path, cli: Cli, descriptor
     assert done.returncode in (0, 3), done.stderr
 
 
-DAMAGED = {
-    "judgements.json": ["", "[]", '{"heron": [1]}', '{"heron": {"1": null}}', "[" * 3000, "\x00"],
-}
+DAMAGED = {"judgements.json": ["", "[]", '{"heron": [1]}', '{"heron": {"1": null}}', "[" * 3000, "\x00"]}
 
 
 @pytest.mark.parametrize(("name", "content"), [(name, content) for name in DAMAGED for content in DAMAGED[name]])

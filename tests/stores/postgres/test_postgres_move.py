@@ -54,11 +54,7 @@ def checksum(memory: Memory, file: Path) -> str:
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("count", [150, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path: Path, count: int):
-    with (
-        opened(tmp_path / "one") as one,
-        opened(dsn) as server,
-        opened(tmp_path / "two") as two,
-    ):
+    with opened(tmp_path / "one") as one, opened(dsn) as server, opened(tmp_path / "two") as two:
         fill(one, count, tmp_path)
         there = one.move(server.store)
         back = server.move(two.store)

@@ -378,10 +378,7 @@ def test_backup_and_restore_never_overwrite(opened: Opener, tmp_path: Path) -> N
 def test_a_backup_is_consistent_while_others_write(opened: Opener, tmp_path: Path) -> None:
     memory, other = opened(), opened()
     memory.add_many(notes(20))
-    results(
-        lambda: memory.backup(tmp_path / "backup.db"),
-        lambda: other.add_many(notes(20, "second"), wait=True),
-    )
+    results(lambda: memory.backup(tmp_path / "backup.db"), lambda: other.add_many(notes(20, "second"), wait=True))
     Memory.restore(tmp_path / "backup.db", tmp_path / "again")
     again = opened("again")
     assert again.count() in (20, 40)

@@ -32,9 +32,7 @@ from fourfold.embed.builtin import (
     built_in_model,
     recipe,
 )
-from fourfold.embed.builtin import (
-    built_in as content_of,
-)
+from fourfold.embed.builtin import built_in as content_of
 from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, Graph, LocalEmbedder, Session, batches
 from fourfold.embed.wordpiece import WordPiece, fold, ids_of
 from fourfold.errors import EmbedderUnavailable, RerankerUnavailable

@@ -46,8 +46,7 @@ def test_the_embedders_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    ["", "MiniLM", "onnx", "onnx:", "builtin:x", "none:", "https://example.org", "sentence-transformers:"],
+    "spec", ["", "MiniLM", "onnx", "onnx:", "builtin:x", "none:", "https://example.org", "sentence-transformers:"]
 )
 def test_an_unknown_name_lists_the_choices(spec: str) -> None:
     with pytest.raises(InvalidSetting) as refused:

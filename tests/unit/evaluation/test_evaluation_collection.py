@@ -382,10 +382,7 @@ def test_locomo_by_turn_and_by_session(tmp_path: Path) -> None:
     turns, sessions = (read_conversations(tmp_path, LOCOMO, unit) for unit in ("turn", "session"))
     assert [item.key for item in turns.items] == ["conv-1/D1:1", "conv-1/D1:2", "conv-1/D2:1"]
     assert turns.items[1].text == "Ben: Look at this. [image: a red bicycle]"
-    assert turns.judgements == {
-        "conv-1/1": {"conv-1/D1:1": 1},
-        "conv-1/2": {"conv-1/D1:2": 1, "conv-1/D2:1": 1},
-    }
+    assert turns.judgements == {"conv-1/1": {"conv-1/D1:1": 1}, "conv-1/2": {"conv-1/D1:2": 1, "conv-1/D2:1": 1}}
     assert [item.key for item in sessions.items] == ["conv-1/session_1", "conv-1/session_2"]
     assert sessions.items[1].created_at == datetime(2023, 6, 19, 10, 4, tzinfo=UTC)
     assert sessions.judgements["conv-1/2"] == {"conv-1/session_1": 1, "conv-1/session_2": 1}

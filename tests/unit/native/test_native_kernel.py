@@ -86,12 +86,7 @@ def test_row_ends_outside_the_terms_raise(ends):
     terms = np.array([1, 2], np.uint32)
     with pytest.raises(bindings.OutOfRange):
         bindings.bm25(
-            bindings.TextColumns(terms, ints(ends)),
-            ints([0, 1]),
-            sought([[(1, 1.0)]], [1.0]),
-            1.0,
-            1.0,
-            CONSTANTS,
+            bindings.TextColumns(terms, ints(ends)), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS
         )
 
 

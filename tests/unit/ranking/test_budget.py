@@ -77,8 +77,7 @@ def test_entries_are_dropped_only_if_their_smallest_forms_do_not_fit() -> None:
 
 @pytest.mark.spec("B12")
 @pytest.mark.parametrize(
-    "text",
-    ["word " * 3000, "\n" * 3000, 'a "quoted" \\ word\t' * 500, "系统在启动" * 500, " " * 9000],
+    "text", ["word " * 3000, "\n" * 3000, 'a "quoted" \\ word\t' * 500, "系统在启动" * 500, " " * 9000]
 )
 def test_a_text_is_cut_to_its_budget(text: str) -> None:
     part = shortened(text, 200)

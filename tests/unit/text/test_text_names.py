@@ -77,10 +77,7 @@ def test_a_title_is_a_name_with_and_without_its_final_bracket(title, names):
         ("was steht im »Handbuch für neue Leute im Einkauf und Verkauf«", HANDBOOK),
         ("the who", "The Who"),
         ("is IT part of US", "IT"),
-        (
-            "who directed The Day They Robbed the Bank of England?",
-            "The Day They Robbed the Bank of England",
-        ),
+        ("who directed The Day They Robbed the Bank of England?", "The Day They Robbed the Bank of England"),
         (
             "When was Archduchess Maria Antonia Of Austria (1899–1977) born",
             "archduchess maria antonia of austria 1899 1977",
