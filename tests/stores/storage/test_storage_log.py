@@ -332,6 +332,8 @@ def test_no_snapshot_reads_very_many_names(memory: Memory, monkeypatch: pytest.M
     names = linking._PAGE_ITEMS + 8
     memory.add_many([NewItem(f"station {n}", title=f"Heron Station {n}") for n in range(names)])
     memory.index()
+    memory.add_many([NewItem(f"We met at Heron Station {n}") for n in range(names)])
+    assert memory.node(f"Heron Station {names - 1}").mentions == (2 * names,), "one write, several pages"
     assert max(count for _, count in asked) <= linking._PAGE_ITEMS
     assert len({rows for rows, _ in asked}) > 1
 
