@@ -12,10 +12,8 @@ import apsw
 import numpy as np
 import pytest
 
+from fourfold import Memory, NewItem, SearchResponse
 from fourfold.engine import pipeline
-from fourfold.memory import Memory
-from fourfold.model import NewItem
-from fourfold.retrieval import SearchResponse
 
 Opener = Callable[..., Memory]
 

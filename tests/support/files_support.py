@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fourfold import Item, Memory
 from fourfold.ingest.sync import IndexReport
-from fourfold.memory import Memory
-from fourfold.model import Item
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> None:

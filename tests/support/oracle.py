@@ -19,17 +19,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourfold import limits
+from fourfold import Edge, Filters, Item, Neighbor, Node, Page, Ranking, limits
 from fourfold.embed.base import check_dimension
 from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.filters import Condition, Every, Field, Not, Some, Test
 from fourfold.index.rows import in_sample
-from fourfold.model import Edge, Filters, Item, Neighbor, Node, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.ranking.fusion import BELOW_AVERAGE, Fusion, fuse, grid_of
 from fourfold.ranking.fusion import Part as FusedPart
 from fourfold.ranking.retrievers import LIST_SCALES
-from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking, Relation
+from fourfold.retrieval import Background, Hit, Hits, Link, Part, Relation
 from fourfold.storage.protocols import Snapshot, Store, Transaction
 from fourfold.storage.sql import records as formats
 from fourfold.storage.sql.reading import nearest_part

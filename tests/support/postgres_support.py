@@ -13,9 +13,8 @@ from conformance_operations import NAMES, TAGS, WORDS
 from conformance_subjects import NS, RETRIEVERS, item
 from store_calls import StoreCalls
 
-from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters
-from fourfold.retrieval import Query
+from fourfold import Filters, Memory, Query
+from fourfold.model import NO_FILTERS
 from fourfold.storage.postgres.database import Tuning, parse_address
 from fourfold.storage.postgres.store import PostgresStore
 

@@ -17,9 +17,8 @@ import pytest
 from engine_support import DIMENSION, WordEmbedder
 from trust_model import WAYS, agree, plain
 
+from fourfold import ItemPatch, Memory, NewItem
 from fourfold.index import segment_files, vector_index
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
 
 UNUSED_ID = 9999
 """An id that no row has."""

@@ -21,9 +21,8 @@ from concurrently import begin
 from engine_support import eventually, notes
 from trust_vfs import FULL, IO_ERRORS, FaultyDisk, Seen, Step, checkpoint_often, look, old, open_store, prepare, steps
 
-from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
-from fourfold.memory import Memory
-from fourfold.model import NewItem
+from fourfold import FourfoldError, Memory, NewItem
+from fourfold.errors import StorageFull, StoreUnavailable, WorldError
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.values import Pace
 

@@ -16,10 +16,7 @@ from typing import Any
 import trust_child
 from engine_support import WordEmbedder, ids
 
-from fourfold.config import Settings
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
-from fourfold.retrieval import SearchResponse
+from fourfold import ItemPatch, Memory, NewItem, SearchResponse, Settings
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.values import Pace

@@ -24,12 +24,11 @@ from engine_support import WordEmbedder
 from oracle import Oracle, faults
 from store_calls import StoreCalls
 
+from fourfold import ItemPatch, Memory, NewItem, Query
 from fourfold.engine.retrievers import FACTORIES
 from fourfold.index import publish
 from fourfold.limits import PAGE_SIZE
-from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, ItemPatch, NewItem
-from fourfold.retrieval import Query
+from fourfold.model import NO_FILTERS
 from fourfold.storage.sqlite.database import Connection, Database, Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.values import Pace

@@ -22,11 +22,8 @@ import apsw
 from concurrently import begin, results
 from engine_support import WordEmbedder
 
-from fourfold.aio import AsyncMemory
-from fourfold.errors import FourfoldError
+from fourfold import AsyncMemory, Filters, FourfoldError, Item, ItemPatch, Memory, NewItem
 from fourfold.index import segment_files
-from fourfold.memory import Memory
-from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.ranking.plan import PRESETS
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fourfold.memory import Memory
-from fourfold.model import Item, ItemPatch, NewItem
+from fourfold import Item, ItemPatch, Memory, NewItem
 
 WORD = re.compile(r"zq[a-z]+zq")
 LINE = re.compile(r"line-\w+")

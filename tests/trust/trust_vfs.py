@@ -18,8 +18,7 @@ import apsw
 from engine_support import WordEmbedder, notes
 from store_calls import StoreCalls
 
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
+from fourfold import ItemPatch, Memory, NewItem
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 

@@ -20,11 +20,9 @@ from typing import Any
 
 import pytest
 
-from fourfold import Memory
-from fourfold.config import Settings
+from fourfold import Filters, Memory, Settings
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.ingest.transcripts import TOOLS
-from fourfold.model import Filters
 from fourfold.storage.sql import transaction
 
 pytestmark = pytest.mark.spec("D5")

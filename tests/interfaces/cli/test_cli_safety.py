@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from store_calls import StoreCalls
 
-from fourfold.config import Settings
+from fourfold import Memory, Settings
 from fourfold.errors import DamagedError
-from fourfold.memory import Memory
 from fourfold.serve.http import judgements
 
 Cli = Callable[..., Any]

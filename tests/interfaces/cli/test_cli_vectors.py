@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from engine_support import WordEmbedder
 
+from fourfold import Memory, NewItem
 from fourfold.cli import vectors as embedding
 from fourfold.embed.builtin import FINGERPRINT, REPLACED
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 
 Cli = Callable[..., Any]
 

@@ -12,18 +12,9 @@ import pytest
 from http_server import Server, serving
 
 import fourfold
-from fourfold import AsyncMemory, ItemPatch, Memory, NewItem, RemoteMemory, client
+from fourfold import AsyncMemory, FourfoldError, ItemPatch, Memory, NewItem, RemoteMemory, client
 from fourfold.cli.main import main
-from fourfold.errors import (
-    Conflict,
-    FourfoldError,
-    InvalidQuery,
-    InvalidSetting,
-    NoAccess,
-    NotFound,
-    NotOffered,
-    StoreUnavailable,
-)
+from fourfold.errors import Conflict, InvalidQuery, InvalidSetting, NoAccess, NotFound, NotOffered, StoreUnavailable
 
 pytestmark = pytest.mark.spec("C9")
 

@@ -12,8 +12,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_support import call, connected, pages, refused
 
-from fourfold import AsyncMemory, NewItem, limits
-from fourfold.config import Settings
+from fourfold import AsyncMemory, NewItem, Settings, limits
 from fourfold.serve.budget import tokens
 from fourfold.serve.mcp.answers import READ_TOKENS, SEARCH_TOKENS
 from fourfold.serve.mcp.server import build

@@ -11,8 +11,7 @@ from mcp_http import Server, client, code, raw, serving
 from mcp_support import MODES, call, refused
 from mcp_tour import tour
 
-from fourfold import AsyncMemory
-from fourfold.config import Settings
+from fourfold import AsyncMemory, Settings
 from fourfold.errors import InvalidSetting
 from fourfold.serve.listening import listen
 from fourfold.serve.mcp import server

@@ -19,8 +19,7 @@ from mcp_http import serving
 from mcp_support import connected
 
 import fourfold.embed
-from fourfold import AsyncMemory, NewItem
-from fourfold.config import Settings
+from fourfold import AsyncMemory, NewItem, Settings
 from fourfold.ranking.plan import PlanSettings
 from fourfold.retrieval import Recency
 from fourfold.serve.mcp.server import build

@@ -11,9 +11,7 @@ from http_server import NS, serving
 from mcp import MCPError
 from mcp_support import beside, call, connected, pages, refused
 
-from fourfold import Memory, NewItem, connect
-from fourfold.config import Settings
-from fourfold.model import ItemPatch
+from fourfold import ItemPatch, Memory, NewItem, Settings, connect
 from fourfold.serve.mcp.server import build
 
 

@@ -13,8 +13,7 @@ from mcp import Client
 from mcp_support import MODES, call, connected, refused
 
 import fourfold
-from fourfold import AsyncMemory, NewItem
-from fourfold.config import Settings
+from fourfold import AsyncMemory, NewItem, Settings
 from fourfold.serve.mcp.answers import remedy_for_agents
 from fourfold.serve.mcp.server import INSTRUCTIONS, PROMPT, build
 from fourfold.serve.mcp.tools import OFFERS

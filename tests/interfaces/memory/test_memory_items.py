@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from engine_support import DIMENSION, Opener, WordEmbedder, ids, row_counts, texts
 
-from fourfold import limits
-from fourfold.config import Settings
+from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings, limits
 from fourfold.errors import (
     Conflict,
     InvalidArgument,
@@ -26,8 +25,6 @@ from fourfold.errors import (
     NotFound,
     RequestError,
 )
-from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, MetadataTest, NewItem
 
 # ---------------------------------------------------------------- sources
 

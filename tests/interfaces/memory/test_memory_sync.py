@@ -16,13 +16,12 @@ import postgres_servers
 import pytest
 from http_server import serving
 
-from fourfold import Memory, NewItem, RemoteMemory, Settings, client, connect
+from fourfold import FourfoldError, ItemPatch, Memory, NewItem, RemoteMemory, Settings, client, connect
 from fourfold.cli.main import main
 from fourfold.engine import replication
 from fourfold.engine.replication import Side, SyncReport
-from fourfold.errors import FourfoldError, InvalidItem, InvalidSetting, RequestError, StoreUnavailable, TimedOut
+from fourfold.errors import InvalidItem, InvalidSetting, RequestError, StoreUnavailable, TimedOut
 from fourfold.limits import LARGEST_ID
-from fourfold.model import ItemPatch
 from fourfold.storage.sql.dialect import micros
 from fourfold.storage.values import Head
 

@@ -13,8 +13,7 @@ from test_web_search import QUERY, ids, state
 from web_stores import SPOKES
 from workbench import working
 
-from fourfold import connect
-from fourfold.model import NewItem
+from fourfold import NewItem, connect
 
 pytestmark = pytest.mark.spec("C10")
 

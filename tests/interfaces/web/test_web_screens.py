@@ -15,8 +15,7 @@ from test_web_search import ids, slide, state
 from web_stores import many_items
 from workbench import working
 
-from fourfold import Memory
-from fourfold.config import Settings
+from fourfold import Memory, Settings
 
 UPDATE = "look at it, then run python scripts/workbench_screenshots.py"
 BLOCK = 8

@@ -3,9 +3,8 @@
 import random
 from datetime import UTC, datetime, timedelta
 
-from fourfold import Memory, NewItem
+from fourfold import Memory, NewItem, Settings
 from fourfold.cli.demo import fill, judge
-from fourfold.config import Settings
 from fourfold.embed import OpenAISettings, create
 from fourfold.evaluation.bench import CachedEmbedder
 

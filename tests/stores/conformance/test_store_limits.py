@@ -10,10 +10,9 @@ from concurrently import outcomes as both
 from conformance_subjects import NS, add, edit, item, one
 from store_calls import StoreCalls
 
-from fourfold import limits
+from fourfold import Item, ItemPatch, Memory, NewItem, limits
 from fourfold.errors import InvalidItem, NotFound
-from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Item, ItemPatch, NewItem
+from fourfold.model import NO_FILTERS
 from fourfold.storage.protocols import Store, Transaction
 
 

@@ -13,9 +13,8 @@ import pytest
 from postgres_support import opened
 from psycopg.conninfo import conninfo_to_dict
 
+from fourfold import Memory, NewItem
 from fourfold.errors import InvalidSetting, MissingExtra, RequestError, StoreNotEmpty
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.storage import exchange
 from fourfold.storage.postgres.database import parse_address
 from fourfold.storage.sql import portable

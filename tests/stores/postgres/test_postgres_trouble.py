@@ -22,10 +22,9 @@ from postgres_servers import Own
 from postgres_support import INDEXED, at_once, execute, opened
 from store_calls import StoreCalls
 
-from fourfold import limits
+from fourfold import Memory, NewItem, limits
 from fourfold.errors import NewerSchema, ReadOnlyStore, StorageFull, StoreBusy, StoreUnavailable, TimedOut, WorldError
-from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, NewItem, Space
+from fourfold.model import NO_FILTERS, Space
 from fourfold.storage.postgres import vectors
 from fourfold.storage.postgres.database import Tuning
 from fourfold.storage.postgres.store import PostgresSnapshot, PostgresStore

@@ -9,13 +9,11 @@ import pytest
 from concurrently import begin
 from engine_support import Opener, WordEmbedder, eventually, notes, texts
 
-from fourfold import scheduling
+from fourfold import Memory, NewItem, scheduling
 from fourfold.engine.pipeline import Pipeline
 from fourfold.errors import StoreUnavailable
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.storage.sql.transaction import ItemTable
 from fourfold.storage.sqlite import indexes
 from fourfold.storage.sqlite.namespaces import SqliteItems

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.errors import FourfoldError
-from fourfold.model import NewItem
+from fourfold import FourfoldError, NewItem
 from fourfold.validation import checked, checked_many
 
 RANDOM = np.random.default_rng(7)

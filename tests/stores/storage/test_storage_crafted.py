@@ -15,9 +15,8 @@ from engine_support import WordEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fourfold.errors import FourfoldError, InvalidItem
-from fourfold.memory import Memory
-from fourfold.model import NewItem
+from fourfold import FourfoldError, Memory, NewItem
+from fourfold.errors import InvalidItem
 from fourfold.storage.sql.records import accepted
 
 _MEMORY = Path("/dev/shm")

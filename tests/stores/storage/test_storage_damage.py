@@ -18,10 +18,8 @@ import apsw
 import pytest
 from engine_support import Opener, WordEmbedder, notes, row_counts, scored, texts
 
-from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
-from fourfold.retrieval import SearchResponse
+from fourfold import FourfoldError, ItemPatch, Memory, NewItem, SearchResponse
+from fourfold.errors import DamagedStore, InvalidSetting, NewerSchema, WorldError
 from fourfold.storage.sqlite import schema
 
 

@@ -17,13 +17,11 @@ from engine_support import Opener, eventually, ids, notes, scored, texts
 from oracle import Oracle
 from store_calls import StoreCalls
 
-from fourfold import scheduling
+from fourfold import Filters, Memory, NewItem, scheduling
 from fourfold.errors import StoreUnavailable
 from fourfold.index import segment_files
 from fourfold.index.segment_files import Column, Part
 from fourfold.limits import CANDIDATES
-from fourfold.memory import Memory
-from fourfold.model import Filters, NewItem
 from fourfold.native.bindings import Nearest
 from fourfold.storage.values import Pace
 

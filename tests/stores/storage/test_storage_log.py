@@ -11,9 +11,8 @@ import apsw
 import pytest
 from engine_support import Opener, ids, notes
 
+from fourfold import Memory, NewItem
 from fourfold.index import publish
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.storage.sql import linking
 from fourfold.storage.sqlite.database import Connection, Database, Tuning
 from fourfold.storage.sqlite.namespaces import SqliteLinkRows, read_namespace

@@ -9,18 +9,8 @@ import pytest
 from concurrently import results
 from engine_support import NOTES, Opener, ids, notes, row_counts, scored, texts
 
-from fourfold.config import Settings
-from fourfold.errors import (
-    DamagedStore,
-    FourfoldError,
-    InvalidItem,
-    InvalidVector,
-    NewerSchema,
-    RequestError,
-    StoreUnavailable,
-)
-from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
+from fourfold import FourfoldError, ItemPatch, Memory, NewItem, Settings
+from fourfold.errors import DamagedStore, InvalidItem, InvalidVector, NewerSchema, RequestError, StoreUnavailable
 from fourfold.storage.sqlite import store as sqlite_store
 from fourfold.storage.values import Pace
 

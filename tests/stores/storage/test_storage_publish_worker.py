@@ -10,10 +10,8 @@ import pytest
 from concurrently import begin
 from engine_support import Opener, eventually, ids, notes
 
-from fourfold import child_process
+from fourfold import Memory, NewItem, child_process
 from fourfold.index import segment_files
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.storage.values import Pace
 
 COUNT = 60

@@ -14,12 +14,11 @@ from concurrently import begin
 from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
 from store_calls import StoreCalls
 
+from fourfold import Memory, NewItem
 from fourfold.engine.maintenance import Maintenance
 from fourfold.errors import TimedOut
 from fourfold.index import segment_files
 from fourfold.index.locks import ReadLock
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.storage.sqlite.database import Tuning, deadline_in
 from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.values import Pace

@@ -16,16 +16,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from fourfold.config import Settings, load
-from fourfold.errors import FourfoldError
+from fourfold import FourfoldError, Memory, NewItem, Settings
+from fourfold.config import load
 from fourfold.filters import read_where, where_json
 from fourfold.ingest import formats
 from fourfold.ingest.document import Unreadable, chunks
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
 from fourfold.integrations.importers import read_foreign
-from fourfold.memory import Memory
-from fourfold.model import NewItem
 from fourfold.serve.mcp.server import PATH, make_app
 from fourfold.storage.sqlite.store import SqliteStore
 

@@ -11,14 +11,13 @@ import pytest
 from crafted import MOST_BYTES, crafted
 from files_support import index, names, write
 
-from fourfold import limits
+from fourfold import Memory, limits
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest import walk
 from fourfold.ingest.document import CHUNK_TOKENS, Section, Unreadable, chunks, numbered
 from fourfold.ingest.formats import ChunkedFile
 from fourfold.ingest.reader_process import TOO_LONG, ReaderProcess, Request
 from fourfold.ingest.sync import PAUSE_SECONDS, pause_after, watch
-from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("C17")
 
