@@ -22,16 +22,21 @@ SECONDS = 300
 """Seconds after which a worker counts as hung."""
 
 
-@pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The workers that the test starts, with the built-in model; they end with the test."""
-    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
-    embedding.started.clear()
-    yield embedding.started
+def end_workers() -> None:
+    """Ends workers that other tests left running, too: a running process that is forgotten warns in some later test."""
     for process in embedding.started:
         process.terminate()
         process.wait(SECONDS)
     embedding.started.clear()
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The workers that the test starts, with the built-in model; they end with the test."""
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "builtin")
+    end_workers()
+    yield embedding.started
+    end_workers()
 
 
 def rows(folder: Path, count: int) -> str:
@@ -157,7 +162,7 @@ def test_embed_renews_a_store_of_an_earlier_encoder(cli: Cli, workers: list[Any]
 
 
 def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding.started.clear()
+    end_workers()
     monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
     assert cli("import", "--no-wait", rows(home, 50)).err == ""
     assert cli("embed").code == 1
