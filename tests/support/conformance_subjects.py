@@ -18,6 +18,7 @@ from fourfold.engine.retrievers import FACTORIES as RETRIEVERS
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem
 from fourfold.retrieval import Query, Ranking
 from fourfold.storage.protocols import Store, Transaction
+from fourfold.storage.values import Record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -172,6 +173,20 @@ def add(store: StoreCalls, *items: NewItem | str, now: datetime = NOW, links: bo
 def edit(store: StoreCalls, id: int, *, links: bool = True, **change: Any) -> None:
     """A patch as Memory passes it to a store."""
     store.patch(NS, id, rules.checked_patch(ItemPatch(**change)), LATER, links=links)
+
+
+def exported(store: StoreCalls, namespace: str | None = None) -> list[Record]:
+    records: list[Record] = []
+    store.export(records.append, namespace=namespace)
+    return records
+
+
+def reloaded(store: StoreCalls, empty: StoreCalls) -> list[Record]:
+    """Loads the export of a store into an empty one, whose export has to be the same; returns it."""
+    records = exported(store)
+    empty.load(records)
+    assert exported(empty) == records
+    return records
 
 
 def one(store: StoreCalls, id: int) -> Item:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from conformance_subjects import LATER, NOW, NS, item, search, unit
+from conformance_subjects import LATER, NOW, NS, exported, item, search, unit
 from store_calls import StoreCalls
 
 from fourfold.model import NO_FILTERS, Filters, Space
@@ -159,8 +159,7 @@ def test_aliases_are_names(store: StoreCalls) -> None:
 @pytest.mark.spec("B9")
 def test_an_export_holds_the_files(store: StoreCalls) -> None:
     store.put_files(NS, [update("beans"), FileUpdate(state("/notes/x.png", skipped="binary"))], NOW)
-    records: list[Any] = []
-    store.export(records.append)
+    records = exported(store)
     known = store.files(NS, "/")
     store.forget_files(NS, list(known))
     assert store.files(NS, "/") == {}

@@ -2,7 +2,7 @@
 
 import pytest
 from conformance_operations import VECTORS
-from conformance_subjects import NOW, NS, add, edit, item, unit
+from conformance_subjects import NOW, NS, add, edit, exported, item, unit
 
 from fourfold.errors import NotFound, StorageFull
 from fourfold.model import NO_FILTERS, Edge, Space
@@ -123,8 +123,7 @@ def test_ids_reveal_nothing_about_other_namespaces(store):
 def test_each_namespace_continues_its_own_ids_after_a_load(store, empty):
     given(empty, NS)
     before = given(empty, "a namespace that is sorted first")
-    records: list = []
-    empty.export(records.append)
+    records = exported(empty)
     store.load(records)
     assert given(store, NS) == (2, 2, 2)
     after = given(store, "a namespace that is sorted first")
@@ -138,8 +137,7 @@ def test_namespaces_that_shared_a_counter_get_their_own(store, empty):
     """Older versions assigned ids from one counter for all namespaces."""
     empty.put(NS, [item("mine")], NOW)
     empty.put(OTHER, [item("theirs")], NOW)
-    records: list = []
-    empty.export(records.append)
+    records = exported(empty)
     store.load({**record, "id": 2} if record.get("text") == "theirs" else record for record in records)
     assert (store.ids(NS, NO_FILTERS), store.ids(OTHER, NO_FILTERS)) == ([1], [2])
     new = {store.put(namespace, [item("new")], NOW)[0].id for namespace in (NS, OTHER, "third")}
@@ -149,8 +147,7 @@ def test_namespaces_that_shared_a_counter_get_their_own(store, empty):
 
 def test_a_namespace_without_free_ids_raises_an_error(store, empty):
     empty.put(NS, [item("the last one")], NOW)
-    records: list = []
-    empty.export(records.append)
+    records = exported(empty)
     store.load({**record, "id": BLOCK - 1} if record["type"] == "item" else record for record in records)
     with pytest.raises(StorageFull, match="ids"):
         add(store, "one more")

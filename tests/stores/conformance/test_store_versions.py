@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from conformance_subjects import LATER, NOW, NS, add, edit, item, make, one, search, unit
+from conformance_subjects import LATER, NOW, NS, add, edit, exported, item, make, one, reloaded, search, unit
 from store_calls import StoreCalls
 
 from fourfold.errors import Conflict, InvalidItem, NotFound
@@ -257,12 +257,7 @@ def test_an_item_with_merged_items_can_be_merged(store, empty):
     with store.transaction(NS) as tx:
         tx.items.merge(ids[1], [ids[2]], LATER)
         tx.items.merge(ids[0], [ids[1]], LATER)
-    exported: list[dict[str, object]] = []
-    store.export(exported.append)
-    empty.load(exported)
-    again: list[dict[str, object]] = []
-    empty.export(again.append)
-    assert again == exported
+    reloaded(store, empty)
     with store.transaction(NS) as tx:
         tx.items.restore([ids[1]], LATER)
         tx.items.restore([ids[2]], LATER)
@@ -334,12 +329,7 @@ def test_versions_and_values_survive_an_export(store, empty):
     add(store, item("Rome", **MARIA), now=LATER + DAY)
     (plain,) = add(store, item("one"))
     edit(store, plain, text="two")
-    exported: list[dict[str, object]] = []
-    store.export(exported.append)
-    empty.load(exported)
-    again: list[dict[str, object]] = []
-    empty.export(again.append)
-    assert again == exported
+    reloaded(store, empty)
 
 
 def test_versions_and_values_are_loaded_into_another_namespace(store, empty):
@@ -349,8 +339,7 @@ def test_versions_and_values_are_loaded_into_another_namespace(store, empty):
         tx.items.put([item("Rome", **MARIA)], LATER + DAY)
         (plain,) = tx.items.put([item("one")], NOW)
         tx.items.patch(plain.id, ItemPatch(text="two"), LATER)
-    records: list[dict[str, object]] = []
-    empty.export(records.append)
+    records = exported(empty)
     store.load_namespace(records, NS)
     current, plain = store.ids(NS, Filters(where="superseded_at not exists"))
     assert [each.text for each in versions(store, plain)] == ["two", "one"]

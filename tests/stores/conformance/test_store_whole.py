@@ -1,7 +1,7 @@
 """Raw records, export, check and repair of whole stores."""
 
 import pytest
-from conformance_subjects import LATER, NOW, NS, add, edit, item, one, search, unit
+from conformance_subjects import LATER, NOW, NS, add, edit, exported, item, one, reloaded, search, unit
 
 from fourfold.errors import NotFound, RequestError
 from fourfold.model import NO_FILTERS, Edge
@@ -55,12 +55,7 @@ def test_forgetting_an_item_keeps_its_originals(store):
 @pytest.mark.spec("B9")
 def test_loading_an_export_reproduces_the_store(store, empty):
     full_life(store)
-    records = []
-    store.export(records.append)
-    empty.load(records)
-    again = []
-    empty.export(again.append)
-    assert again == records
+    records = reloaded(store, empty)
     assert empty.match(NS, "Atlantis Reise", 9, NO_FILTERS) == store.match(NS, "Atlantis Reise", 9, NO_FILTERS)
     assert empty.check() == []
     (fresh,) = add(empty, "something new")
@@ -72,8 +67,7 @@ def test_loading_an_export_reproduces_the_store(store, empty):
 @pytest.mark.spec("B9")
 def test_a_loaded_store_continues_linking(store, empty):
     full_life(store)
-    records = []
-    store.export(records.append)
+    records = exported(store)
     empty.load(records)
     (note,) = add(empty, "Noch einmal Atlantis")
     (page,) = add(empty, item("z", title="later page"))
@@ -84,14 +78,12 @@ def test_a_loaded_store_continues_linking(store, empty):
 def test_an_exported_namespace_fills_an_empty_one_beside_others(store, empty):
     full_life(store)
     store.put("other", [item("not exported")], NOW)
-    records = []
-    store.export(records.append, namespace=NS)
+    records = exported(store, NS)
     assert {record.get("namespace", record.get("name")) for record in records} == {NS}
     for target in (empty, store):
         target.put("there before", [item("Atlantis", source_ids=())], NOW)
         target.load_namespace(iter(records), "second")
-        again = []
-        target.export(again.append, namespace="second")
+        again = exported(target, "second")
         assert [*counted_from_one(again)] == [*counted_from_one(records)]
         found = target.match("second", "Atlantis Reise", 9, NO_FILTERS)
         assert [hit.score for hit in found.hits] == [
@@ -102,8 +94,7 @@ def test_an_exported_namespace_fills_an_empty_one_beside_others(store, empty):
         assert target.check() == []
         with pytest.raises(RequestError, match="not empty"):
             target.load_namespace(records, "second")
-        whole = []
-        store.export(whole.append)
+        whole = exported(store)
         with pytest.raises(RequestError, match="several namespaces"):
             target.load_namespace(whole, "third")
         assert "third" not in target.namespaces()

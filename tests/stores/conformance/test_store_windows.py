@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance_subjects import LATER, NOW, NS, POSTGRES, add, edit, ids, item, make, unit
+from conformance_subjects import LATER, NOW, NS, POSTGRES, add, edit, exported, ids, item, make, unit
 
 from fourfold.embed.windows import Windows, body
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, Space
@@ -122,13 +122,11 @@ def test_a_version_keeps_the_windows(store: Any) -> None:
 @pytest.mark.spec("B9")
 def test_an_export_carries_windows(long: tuple[Any, int, int], empty: Any) -> None:
     store, first, _ = long
-    records: list[Any] = []
-    store.export(records.append)
-    (exported,) = (record for record in records if record.get("key") == "long")
-    assert exported["spans"] == [[0, 3], [1, 7], [5, 10]]
+    records = exported(store)
+    (long_one,) = (record for record in records if record.get("key") == "long")
+    assert long_one["spans"] == [[0, 3], [1, 7], [5, 10]]
     empty.load(records)
-    again: list[Any] = []
-    empty.export(again.append)
+    again = exported(empty)
     assert again == records
     assert empty.nearest_parts(NS, Z, [first]) == {first: Part(3, 3, 5, 10)}
     assert (empty.size(NS), empty.check()) == (Size(2, 2, 2), [])
