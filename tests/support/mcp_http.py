@@ -7,22 +7,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+from http_server import Server
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-
-
-@dataclass(frozen=True)
-class Server:
-    process: subprocess.Popen[str]
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
 
 def start(
