@@ -173,7 +173,7 @@ class PostgresItems(ItemTable[Connection, Namespace]):
         super()._remove(items)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PostgresLinkRows(LinkRows):
     ns: Namespace
 

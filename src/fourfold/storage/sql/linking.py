@@ -51,7 +51,7 @@ class Linked(NamedTuple):
     """Whether nothing is stored about its links yet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinkRows(ABC):
     """The tables of one namespace. Names are in normal form, except for those that `ensure_nodes` is given."""
 

@@ -557,7 +557,7 @@ def _linked(row: Row) -> Linked:
 KEPT: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CarriedOut:
     _db: Db
     _ns: int | None

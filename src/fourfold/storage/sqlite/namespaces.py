@@ -80,7 +80,7 @@ _KEPT_MARKS = 8
 """Publications that may take effect between the moments at which a process reads the files and the database."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SourceRows:
     """The change log of a namespace and its rows, as indexes read them (`index.log_tail.SourceSnapshot`)."""
 
@@ -131,7 +131,7 @@ class SourceRows:
         self.db.run("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", last, self.ns)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SqliteSource:
     """Implements `fourfold.index.log_tail.Source`."""
 
@@ -247,7 +247,7 @@ def no_lookup(ns: int, name: str) -> None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SqliteLinkRows(LinkRows):
     lookup: Lookup = no_lookup
 
