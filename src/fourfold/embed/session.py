@@ -132,7 +132,6 @@ class Graph:
 def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY, folder: Path | None = None) -> Any:
     """Opens a model for an execution provider; what that one cannot compute runs on the CPU."""
     native = import_native()
-    native.disable_telemetry_events()  # Windows builds have it on
     source = model if isinstance(model, bytes) else str(model)
     wanted = available_provider(native, provider)
     providers = list(dict.fromkeys((wanted, full_name(CPU))))
@@ -162,11 +161,14 @@ def full_name(provider: str) -> str:
 
 
 def import_native() -> Any:
+    """onnxruntime, which would otherwise send data about its use to Microsoft from its import on."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as error:
         message = f"onnxruntime, which runs models, cannot be imported ({error})"
         raise EmbedderUnavailable(message, "Run `pip install --force-reinstall onnxruntime`") from error
+    onnxruntime.disable_telemetry_events()  # of builds for Windows apps, which ignore the variable
     return onnxruntime
 
 

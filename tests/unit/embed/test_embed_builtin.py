@@ -1,7 +1,9 @@
 """The built-in model: vectors, files pinned by hash, batches, WordPiece, execution providers."""
 
 import hashlib
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -204,6 +206,15 @@ def test_a_broken_runtime_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(EmbedderUnavailable, match="pip install --force-reinstall onnxruntime"):
         built_in_model().load()
+
+
+def test_the_runtime_of_models_neither_records_nor_reports_its_use(tmp_path: Path) -> None:
+    """Its wheels have a sender of usage data, switched on, which begins with an identity of this user in a file."""
+    program = "from fourfold.embed.builtin import built_in_model; built_in_model().embed(['a text'])"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    homes = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment | homes, check=True)
+    assert not [file for file in tmp_path.rglob("*") if "onnxruntime" in str(file)]
 
 
 def test_a_failed_load_is_retried(files: Path) -> None:
