@@ -4,7 +4,8 @@
 
 Each TREE is a checkout whose kernel is compiled (`python hatch_build.py`). For each a process fills a store of short
 texts with drawn vectors, one per item, and answers some searches whenever it is its turn: what else the machine does
-meets all of them alike. Prints the median of wall and CPU time for each, and how it relates to the first tree.
+meets all of them alike. It also embeds texts and queries with the built-in model. Prints the median of wall and CPU time
+for each, and how it relates to the first tree.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,6 +25,8 @@ from typing import Any
 SEARCHES = 25
 WORDS = ("wind", "wave", "harbour", "storm", "crew", "log", "night", "lamp", "keeper", "ship", "coast", "fog", "rope")
 KINDS = {"vectors": {"only": ["semantic"]}, "auto": {}}
+EMBEDDED_TEXTS, EMBEDDED_WORDS = 40, 60
+TIMED = (*KINDS, "embed a query", f"embed {EMBEDDED_TEXTS} texts")
 
 
 def main() -> None:
@@ -42,11 +46,11 @@ def main() -> None:
     times = [[turn(child) for child in children] for _ in range(options.rounds)]
     for child in children:
         child.communicate()
-    print(f"{options.items:,} items, {options.rounds * SEARCHES} searches of each kind\n")
+    print(f"{options.items:,} items, {options.rounds * SEARCHES} searches of each kind, {options.rounds} times texts\n")
     print("| tree | search | wall p50, ms | beside the first | CPU p50, ms | beside the first |")
     print("|---|---|--:|--:|--:|--:|")
     for place, tree in enumerate(options.trees):
-        for kind in KINDS:
+        for kind in TIMED:
             cells = [tree.name, kind]
             for clock in (0, 1):
                 middle = [median(pair[clock] for each in times for pair in each[other][kind]) for other in (0, place)]
@@ -78,21 +82,35 @@ def answer_turns(items: int) -> None:
 
     drawn = np.random.default_rng(1)
     vectors = drawn.standard_normal((items, 384)).astype(np.float32)
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, embedder="none", background=False) as memory:
-        texts = [" ".join(drawn.choice(WORDS, 12)) + f" {number}" for number in range(items)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Memory.open(Path(folder, "drawn"), embedder="none", background=False) as memory,
+        Memory.open(Path(folder, "embedded"), background=False) as embedded,
+    ):
+        texts = [f"{words(drawn, 12)} {number}" for number in range(items)]
         memory.add_many([NewItem(text, vector=vector) for text, vector in zip(texts, vectors, strict=True)])
         memory.index()
         for line in sys.stdin:
             if line.strip():
-                found = {kind: [timed(memory, drawn, kind) for _ in range(SEARCHES)] for kind in KINDS}
-                print(json.dumps(found), flush=True)
+                times = {kind: [search(memory, drawn, kind) for _ in range(SEARCHES)] for kind in KINDS}
+                embedded.add_many([NewItem(words(drawn, EMBEDDED_WORDS)) for _ in range(EMBEDDED_TEXTS)])
+                texts_time = timed(embedded.embed_pending)
+                queries = [timed(embedded.search, words(drawn, 8), only=["semantic"]) for _ in range(SEARCHES)]
+                print(json.dumps(times | dict(zip(TIMED[2:], (queries, [texts_time]), strict=True))), flush=True)
 
 
-def timed(memory: Any, drawn: Any, kind: str) -> tuple[float, float]:
-    """Wall and CPU milliseconds of one search."""
-    vector, text = drawn.standard_normal(384), " ".join(drawn.choice(WORDS, 3))
+def words(drawn: Any, count: int) -> str:
+    return " ".join(drawn.choice(WORDS, count))
+
+
+def search(memory: Any, drawn: Any, kind: str) -> tuple[float, float]:
+    return timed(memory.search, words(drawn, 3), vector=drawn.standard_normal(384), **KINDS[kind])
+
+
+def timed(work: Callable[..., object], *arguments: object, **options: object) -> tuple[float, float]:
+    """Wall and CPU milliseconds of one call."""
     wall, cpu = time.perf_counter(), time.process_time()
-    memory.search(text, vector=vector, **KINDS[kind])
+    work(*arguments, **options)
     return (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
 
 
