@@ -4,8 +4,8 @@
 
 Each TREE is a checkout whose kernel is compiled (`python hatch_build.py`). For each a process fills a store of short
 texts with drawn vectors, one per item, and answers some searches whenever it is its turn: what else the machine does
-meets all of them alike. It also embeds texts and queries with the built-in model. Prints the median of wall and CPU time
-for each, and how it relates to the first tree.
+meets all of them alike. It also embeds texts and queries with the built-in model. Prints the median of wall and CPU
+time for each, and how it relates to the first tree.
 """
 
 from __future__ import annotations
