@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NOTHING: Final = Ranking(NO_HITS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SemanticRetriever:
     """By meaning: cosine between the vector of the query and those of the items."""
 
@@ -54,7 +54,7 @@ def nearest(vectors: Vectors, vector: Vector, limit: int, filters: Filters) -> R
     return vectors.begin_nearest(vector, limit, filters)() if search is None else search(vector, limit, filters)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class KeywordRetriever:
     """By words: BM25 over analysed text."""
 
@@ -116,7 +116,7 @@ _STOP_WORDS: Final = stop_words("en") | stop_words("de")
 _JOINTS: Final = ("-", " ", "_")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TagRetriever:
     """By tags: words of the query that are tags rank the items that carry them."""
 

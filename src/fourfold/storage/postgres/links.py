@@ -143,7 +143,7 @@ class PostgresGraph(GraphReader["PostgresSnapshot"]):
 # ---------------------------------------------------------------- tags
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TagUses:
     _at: PostgresSnapshot
 

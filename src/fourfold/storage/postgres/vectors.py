@@ -89,7 +89,7 @@ class Sample:
         return Background(float(self.vectors.mean(axis=0, dtype=np.float64) @ query.astype(np.float64)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class VectorSearch:
     _at: PostgresSnapshot
 

@@ -188,7 +188,7 @@ _ANYTHING: Condition = ("", ())
 NOTHING = Scored(NONE, np.empty(0), np.empty(0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class KeywordSearch:
     _at: PostgresSnapshot
 

@@ -49,7 +49,7 @@ NOTHING_GONE = Gone([], [])
 S = TypeVar("S", bound="SqlSnapshot[Any]")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GraphReader(ABC, Generic[S]):
     """The graph of a namespace. How links are found, and which items pass filters, differs between the databases."""
 

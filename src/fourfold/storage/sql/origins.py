@@ -148,7 +148,7 @@ class FileWriter:
 # ---------------------------------------------------------------- raw records
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class RawRecords:
     """Those of one namespace, inside a transaction or a snapshot."""
 

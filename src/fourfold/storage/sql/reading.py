@@ -236,7 +236,7 @@ class Cache(Generic[T]):
         return self.add(ns, change, what, fresh())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ItemReader:
     _at: SqlSnapshot[Any]
 

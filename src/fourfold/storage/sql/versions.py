@@ -36,7 +36,7 @@ _LATEST_FIRST = "ORDER BY until DESC, merged, id"
 """What an item was merged into comes before it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SavedVersions:
     """The table of versions of a namespace, inside a transaction."""
 

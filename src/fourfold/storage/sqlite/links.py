@@ -205,7 +205,7 @@ def _changed(db: Connection, ns: int, after: int, last: int, most: int) -> tuple
     return [item for item, of_node in rows if not of_node], [node for node, of_node in rows if of_node]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SqliteLinkSource:
     """Implements `fourfold.index.link_state.LinkSource` inside the transaction of `db`."""
 

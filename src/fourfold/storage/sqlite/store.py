@@ -181,7 +181,7 @@ class _OfItem(Protocol):
 I = TypeVar("I", bound=_OfItem)  # noqa: E741
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SqliteWords:
     _at: SqliteSnapshot
 
@@ -212,7 +212,7 @@ class SqliteWords:
         return indexes.read_texts(at, lambda state: text_index.having(state, terms, limit, at.allowed(filters)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SqliteVectors:
     _at: SqliteSnapshot
 
@@ -292,7 +292,7 @@ class SqliteGraph(GraphReader[SqliteSnapshot]):
         return links.walk(strengths, self._at.allowed(filters), limit, mentions)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SqliteTags:
     _at: SqliteSnapshot
 
