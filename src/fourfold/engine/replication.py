@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -24,7 +24,7 @@ from fourfold.errors import Conflict, InvalidQuery, NewerSchema
 from fourfold.model import Json
 from fourfold.storage.protocols import Peer, Snapshot, Store
 from fourfold.storage.sql import replica
-from fourfold.storage.sql.dialect import dumps, micros, moment
+from fourfold.storage.sql.dialect import dumps, micros, moment, pages
 from fourfold.storage.sql.records import parse_time
 from fourfold.storage.values import Change, Head, Record
 
@@ -131,8 +131,8 @@ class Side:
 def _records(held: replica.Replica, places: Sequence[tuple[str, Any]]) -> Iterator[Record | None]:
     """A few at a time, because they may be large."""
     for kind, same in groupby(places, key=itemgetter(0)):
-        while some := [place for _, place in islice(same, _READ_TOGETHER)]:
-            yield from held.read(kind, some)
+        for some in pages(same, _READ_TOGETHER):
+            yield from held.read(kind, [place for _, place in some])
 
 
 def _protected(record: Record | None, protect: Callable[[Record], Record]) -> Record | None:
@@ -479,7 +479,7 @@ def synchronise(here: Peer, there: Peer, progress: Progress | None = None) -> Sy
         if not current.decisions:
             break
         done = 0
-        for batch in _batches(current.decisions):
+        for batch in pages(current.decisions, _BATCH):
             current.carry_out(batch, tally)
             done += len(batch)
             if progress is not None:
@@ -487,11 +487,6 @@ def synchronise(here: Peer, there: Peer, progress: Progress | None = None) -> Sy
     if current.is_behind(first):
         return replace(_report(tally, purged=False), complete=False)
     return _report(tally, purged=_purge((here, there), current.purges))
-
-
-def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:
-    for start in range(0, len(decisions), _BATCH):
-        yield decisions[start : start + _BATCH]
 
 
 def _purge(peers: tuple[Peer, Peer], told: Sequence[_Purges]) -> bool:

@@ -31,6 +31,7 @@ from fourfold.ingest.walk import Entry, NotRegular, RootFolder, Target, Walk, re
 from fourfold.limits import TAGS
 from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
+from fourfold.storage.sql.dialect import pages
 from fourfold.storage.sql.linking import bring_names
 from fourfold.storage.values import FileRow, FileState, FileUpdate
 
@@ -81,10 +82,9 @@ def index_folders(
                 _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
                 progress(0, 0)
-            left = list(run.missing)
-            for start in range(0, len(left), _FORGOTTEN_FILES):
+            for gone in pages(list(run.missing), _FORGOTTEN_FILES):
                 with store.transaction(namespace) as transaction:
-                    transaction.files.forget(left[start : start + _FORGOTTEN_FILES])
+                    transaction.files.forget(gone)
             report.removed += len(run.missing)
     return report
 

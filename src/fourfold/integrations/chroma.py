@@ -28,6 +28,7 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Json, NewItem, Vector
 from fourfold.retrieval import Hit, Query, Ranking, Retriever, SearchResponse
 from fourfold.storage.protocols import Store
+from fourfold.storage.sql.dialect import pages
 from fourfold.storage.sql.linking import bring_names
 
 if TYPE_CHECKING:
@@ -251,8 +252,8 @@ class Mirror:
             return
         with self.store.snapshot(self.namespace) as snapshot:
             ids = snapshot.rows.ids(NO_FILTERS)
-            for start in range(0, len(ids), _PAGE_CHUNKS):
-                for item in snapshot.rows.get(ids[start : start + _PAGE_CHUNKS]).values():
+            for part in pages(ids, _PAGE_CHUNKS):
+                for item in snapshot.rows.get(part).values():
                     if item.key is not None:
                         self._note(item.key, _Known(item.id, _mark(item.text, item.metadata)))
         self._loaded = True
@@ -260,8 +261,7 @@ class Mirror:
     def _follow(self, *, verify: bool) -> None:
         ids = ask(READ_SECONDS, all_ids, self.collection)
         wanted = ids if verify else [id for id in ids if id not in self._known]
-        for start in range(0, len(wanted), _PAGE_CHUNKS):
-            part = wanted[start : start + _PAGE_CHUNKS]
+        for part in pages(wanted, _PAGE_CHUNKS):
             self._put(chunks(ask(READ_SECONDS, self.collection.get, ids=part, include=["documents", "metadatas"])))
         self._forget(self._known.keys() - set(ids))
         self._seen = time.monotonic()
@@ -284,8 +284,7 @@ class Mirror:
 
     def _forget(self, gone: Iterable[str]) -> None:
         keys = list(gone)
-        for start in range(0, len(keys), _PAGE_CHUNKS):
-            part = keys[start : start + _PAGE_CHUNKS]
+        for part in pages(keys, _PAGE_CHUNKS):
             with self.store.transaction(self.namespace) as transaction:
                 transaction.items.forget([self._known[key].item for key in part])
             for key in part:

@@ -22,6 +22,7 @@ from fourfold.errors import InvalidSetting
 from fourfold.limits import TAGS
 from fourfold.model import Vector
 from fourfold.storage.engines import protocol
+from fourfold.storage.sql.dialect import pages
 from fourfold.text import bm25
 
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class MilvusEngine:
 
     def remove(self, collection: str, entries: Sequence[protocol.Entry], without: Collection[str] = ()) -> set[str]:
         for name in self._existing(collection) if entries else ():
-            for part in protocol.slices(self._keys(name, entries), protocol.PAGE_OBJECTS):
+            for part in pages(self._keys(name, entries), protocol.PAGE_OBJECTS):
                 self._called(lambda client, name=name, part=part: client.delete(name, ids=part), _WRITE_SECONDS)
         return set()
 

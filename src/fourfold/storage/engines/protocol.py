@@ -22,6 +22,7 @@ from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.filters import Condition, Every, Some, Test
 from fourfold.model import Vector
+from fourfold.storage.sql.dialect import pages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -279,18 +280,13 @@ def parts(documents: Sequence[Document]) -> Iterator[list[Document]]:
         yield part
 
 
-def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
-
-
 def objects_among(entries: Sequence[Entry], read: Callable[[Sequence[int]], list[tuple[Entry, T]]]) -> list[T]:
     """The objects of these entries, with all windows.
 
     `read`: a page of the objects of some items, whatever their version, each with its entry.
     """
     objects: list[T] = []
-    waiting = list(slices(entries, _ASKED_ENTRIES))
+    waiting = list(pages(entries, _ASKED_ENTRIES))
     while waiting:
         some = waiting.pop()
         page = read(sorted({entry.item for entry in some}))

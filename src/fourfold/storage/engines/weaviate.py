@@ -30,6 +30,7 @@ from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.model import Vector
 from fourfold.storage.engines import protocol
+from fourfold.storage.sql.dialect import pages
 from fourfold.text import bm25
 
 T = TypeVar("T")
@@ -144,9 +145,7 @@ class WeaviateNode:
 
     def count(self, collection: str, ids: Sequence[UUID]) -> int:
         """How many of some objects the node has."""
-        return sum(
-            len(self._fetched(collection, _ids(part), len(part))) for part in protocol.slices(ids, _NAMED_OBJECTS)
-        )
+        return sum(len(self._fetched(collection, _ids(part), len(part))) for part in pages(ids, _NAMED_OBJECTS))
 
     def objects(self, collection: str, entries: Sequence[protocol.Entry]) -> set[UUID]:
         """The objects of these entries, with all windows."""
@@ -286,7 +285,7 @@ class WeaviateEngine:
             except IndexUnavailable:
                 silent.add(node.name)
         ids = sorted(uuids)
-        for part in protocol.slices(ids, _NAMED_OBJECTS):
+        for part in pages(ids, _NAMED_OBJECTS):
             self._delete(collection, part)
         return silent | self._lacking({*without, *silent}, lambda node: node.count(collection, ids) == 0)
 

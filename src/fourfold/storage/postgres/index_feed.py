@@ -35,6 +35,7 @@ from fourfold.storage.postgres.connection import Connection, array
 from fourfold.storage.postgres.database import READ_ONLY, Database, Tuning
 from fourfold.storage.postgres.index_log import Cursor, Generation
 from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.sql.dialect import pages
 from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
 
@@ -262,8 +263,7 @@ class Feeder:
             return
         old = self._database.read(lambda db: index_log.superseded(db, ns.id, stored.cursor))
         nodes = [node for node in self.engine.nodes if node.name not in stored.behind]
-        for start in range(0, len(old), _SWEPT_ENTRIES):
-            part = old[start : start + _SWEPT_ENTRIES]
+        for part in pages(old, _SWEPT_ENTRIES):
             if any(node.held(stored.collection, part) for node in nodes):
                 self.engine.remove(stored.collection, part, stored.behind)
         self._sweep_at.pop(generation, None)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
@@ -154,6 +155,12 @@ class Db(ABC):
 def possible(ids: Iterable[int]) -> list[int]:
     """The ids that a store could have assigned."""
     return [number for number in ids if 0 < number <= LARGEST_ID]
+
+
+def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(rows)
+    while page := list(islice(rest, size)):
+        yield page
 
 
 def paced_rows(rows: Sequence[T]) -> Iterable[T]:

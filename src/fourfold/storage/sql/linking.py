@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fourfold.model import NewItem
 from fourfold.scheduling import paced
 from fourfold.storage.sql import graph
-from fourfold.storage.sql.dialect import Db, paced_rows
+from fourfold.storage.sql.dialect import Db, paced_rows, pages
 from fourfold.storage.sql.graph import LABEL, NOTHING_GONE, Gone
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.text.analysis import analyse
@@ -125,7 +125,7 @@ class LinkRows(ABC):
 
     def texts(self, items: Sequence[int]) -> Iterator[Linked]:
         sql = f"SELECT id, CASE WHEN linked THEN text ELSE '' END FROM items WHERE id {self.db.any_id} ORDER BY id"  # noqa: S608  (constants)
-        for page in _pages(items, _PAGE_TEXTS):
+        for page in pages(items, _PAGE_TEXTS):
             yield from (Linked(*row) for row in paced_rows(self.db.rows(sql, self.db.ids(page))))
 
     def items_after(self, item: int, limit: int) -> list[int]:
@@ -199,13 +199,12 @@ class Linker:
 
     def mention_again(self, rows: LinkRows, items: Sequence[int]) -> None:
         """Searches the texts of stored items for names again."""
-        for part in _pages(items):
+        for part in pages(items, _PAGE_ITEMS):
             self._mention(rows, list(rows.texts(part)))
 
     def _mention(self, rows: LinkRows, changed: Sequence[Linked], *, pointers: bool = False) -> None:
         """Writes only differences."""
-        for start in range(0, len(changed), _PAGE_ITEMS):
-            part = changed[start : start + _PAGE_ITEMS]
+        for part in pages(changed, _PAGE_ITEMS):
             stored = [item.id for item in part if not item.is_new]
             finder = self._finder_for(rows, [item.text for item in part])
             pointed = {item.id: {normal_name(name) for name in links(item.text)} for item in paced_rows(part)}
@@ -267,11 +266,6 @@ def selective(name: str) -> NameFinder | None:
     return finder if finder.find(name.upper()) else None
 
 
-def _pages(items: Sequence[int], size: int = _PAGE_ITEMS) -> Iterator[Sequence[int]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
 # ---------------------------------------------------------------- many names at once
 
 
@@ -284,7 +278,7 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
     with reading() as rows:
         nodes, stored = rows.postponed(), rows.ns.items
     names, pointing = set[str](), set[int]()
-    for some in _pages(nodes):
+    for some in pages(nodes, _PAGE_ITEMS):
         with reading() as rows:
             of_page = rows.names_of(some)
             names.update(of_page)
@@ -294,12 +288,12 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
     few = len(names) * PER_LOOKUP <= stored
     proposed = _proposed(names, may_mention) if few else None
     finder, linker = NameFinder(names), Linker()
-    for piece in _all_items(reading) if proposed is None else _pages(proposed):
+    for piece in _all_items(reading) if proposed is None else pages(proposed, _PAGE_ITEMS):
         with reading() as rows:
             texts = list(rows.texts(piece))
         _link_again(linker, [item.id for item in texts if finder.find(item.text)], reading, writing)
     _link_again(linker, sorted(pointing), reading, writing)
-    for done in _pages(nodes, _DONE_NODES):
+    for done in pages(nodes, _DONE_NODES):
         with writing() as rows:
             rows.catch_up_done(done)
 

@@ -15,7 +15,7 @@ from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.model import Json
 from fourfold.storage.sql import graph
 from fourfold.storage.sql import records as formats
-from fourfold.storage.sql.dialect import Db, dumps, micros, moment
+from fourfold.storage.sql.dialect import Db, dumps, micros, moment, pages
 from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.namespaces import COLUMNS, LOADING, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
@@ -46,8 +46,7 @@ def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> It
             ids[kind][old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
         return ids[kind][old]
 
-    rest = iter(records)
-    while piece := list(islice(rest, PIECE_RECORDS)):
+    for piece in pages(records, PIECE_RECORDS):
         counts = Counter[str](record["type"] for record in piece)
         seen += counts["namespace"]
         if seen > 1:
@@ -116,9 +115,7 @@ def export_records(
 
 
 def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
-    rest = iter(db.column(f"SELECT id FROM {table} WHERE ns = ? ORDER BY id", ns.id))  # noqa: S608  (our own tables)
-    while page := list(islice(rest, _PAGE_RECORDS)):
-        yield page
+    return pages(db.column(f"SELECT id FROM {table} WHERE ns = ? ORDER BY id", ns.id), _PAGE_RECORDS)  # noqa: S608  (our own tables)
 
 
 def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
@@ -234,8 +231,7 @@ class SqlPortable(ABC, Generic[D]):
                 if (done := self._loaded(tx, mark)) is None:
                     self._require_empty(tx)
             done = done or 0
-            rest = islice(records, done, None)
-            while piece := list(islice(rest, PIECE_RECORDS)):
+            for piece in pages(islice(records, done, None), PIECE_RECORDS):
                 done += len(piece)
                 with self.writing() as tx:
                     self._load_store(tx, piece)
@@ -283,7 +279,7 @@ class SqlPortable(ABC, Generic[D]):
         for (kind, name), group in groupby(records, key=_kind_and_namespace):
             if name not in begun:
                 begun[name] = self._begun(tx, name)
-            while part := list(islice(group, _PAGE_RECORDS)):
+            for part in pages(group, _PAGE_RECORDS):
                 _load_part(begun[name], kind, part)
         for each in begun.values():
             each.ns.names += 1  # the names of nodes may have changed

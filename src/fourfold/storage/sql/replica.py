@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from fourfold import validation as rules
@@ -22,7 +21,7 @@ from fourfold.errors import Conflict, InvalidItem
 from fourfold.limits import LARGEST_ID
 from fourfold.model import Json, RawRecord, Space, Vector
 from fourfold.storage.sql import graph, records
-from fourfold.storage.sql.dialect import Db, digest, dumps, micros, moment, possible, sendable
+from fourfold.storage.sql.dialect import Db, digest, dumps, micros, moment, pages, possible, sendable
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states, forget_file_states
 from fourfold.storage.sql.rows import Row, load, name_of, new_ids, new_row
@@ -145,7 +144,7 @@ class Replica:
             "raw": self._raw, "item": self._items, "version": self._versions, "file": self._files,
             "node": self._nodes, "edge": self._edges,
         }[kind]  # fmt: skip
-        records = (record for some in _pages(places) for record in reader(list(some)))
+        records = (record for some in pages(places, _PAGE) for record in reader(some))
         return [None if record is None or has_secret_name(record) else record for record in records]
 
     def purged(self) -> int:
@@ -173,9 +172,9 @@ class Replica:
                 self._uids[head.kind][cast("int", head.at)] = head.uid
         self._is_whole = True
         raw, own = RawRecords(db, ns), self._uids
-        for some in _pages(sorted(present["raw"] - own["raw"].keys())):
+        for some in pages(sorted(present["raw"] - own["raw"].keys()), _PAGE):
             self._name("raw", ((record.id, _raw_name(record)) for record in raw.get(some).values()))
-        for some in _pages(sorted(set(items) - own["item"].keys())):
+        for some in pages(sorted(set(items) - own["item"].keys()), _PAGE):
             self._name("item", ((row.id, _item_name(row)) for row in load(db, ns.id, some)))
         names = {id: hashed("merged", content_of(record), record["created_at"]) for id, record in merged.items()}
         self._name("item", [(id, name) for id, name in names.items() if id not in own["item"]])
@@ -216,7 +215,7 @@ class Replica:
             "edge": db.rows("SELECT source, relation, target FROM edges JOIN nodes ON id = source WHERE ns = ?", ns.id),
         }
         for kind in ORDER:
-            for some in _pages(places[kind]):
+            for some in pages(places[kind], _PAGE):
                 for place, record in zip(some, self.read(kind, some), strict=True):
                     if record is not None:
                         yield self._head(kind, place, record, changed)
@@ -355,12 +354,6 @@ _PURGED: Final = "purged"
 _REMOVED: Final = "removed"
 """The setting that is there if another store has removed something here since the last purge."""
 _SET: Final = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-
-
-def _pages(rows: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(rows)
-    while page := list(islice(rest, _PAGE)):
-        yield page
 
 
 def _advanced(before: Head, now: Head) -> Head:
@@ -596,7 +589,7 @@ class ReplicaWriter:
         replica = Replica(self._db, self._tx.ns, self._tx.items.stored_vectors)
         stale: set[str] = set()
         for kind in ORDER:
-            for some in _pages(each for each in changes if each.kind == kind and each.at is not None):
+            for some in pages((each for each in changes if each.kind == kind and each.at is not None), _PAGE):
                 for each, record in zip(some, replica.read(kind, [each.at for each in some]), strict=True):
                     if record is None or state_of(record) != each.expected:
                         stale.add(each.uid)

@@ -21,7 +21,7 @@ from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, HISTORY
 from fourfold.index.log_tail import Change, TextRow
 from fourfold.model import Item, ItemPatch, NewItem, Space, Vector
-from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment, paced_rows
+from fourfold.storage.sql.dialect import Db, dumps, micros, optional_micros, optional_moment, paced_rows, pages
 from fourfold.storage.sql.graph import GraphWriter, prune
 from fourfold.storage.sql.linking import Linked, Linker, LinkRows
 from fourfold.storage.sql.namespaces import Namespace, store_pace
@@ -434,8 +434,7 @@ class VectorWriter:
         ns.space = space
         sql = "SELECT DISTINCT item FROM vectors JOIN items ON id = item WHERE items.ns = ? ORDER BY item"
         embedded = self._db.column(sql, ns.id)
-        for start in range(0, len(embedded), _PAGE_VECTORS):
-            page = embedded[start : start + _PAGE_VECTORS]
+        for page in pages(embedded, _PAGE_VECTORS):
             items.drop_vectors(page)
             items.wait(page)
             ns.touch(page, Change.VECTOR)

@@ -27,6 +27,7 @@ from fourfold.index.text_index import ItemTerms, TextState, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.model import Json
+from fourfold.storage.sql.dialect import pages
 from fourfold.storage.sql.namespaces import SHARED_COUNTERS, Counted, check_counters, namespace_status, queues, recount
 from fourfold.storage.sql.portable import export_records
 from fourfold.storage.sqlite import checksums, namespaces, schema
@@ -262,20 +263,18 @@ def _drift(rows: namespaces.SourceRows, texts: TextState, nearness: VectorState 
             yield f"its {name} index is damaged ({state.segment.damage})"
     stored = rows.all_ids()
     german: Counter[str] = Counter()
-    parts = _chunks(stored)
-    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(rows.texts(part))))
+    wrong = sum(
+        _wrong_texts(german, texts, item)
+        for part in pages(stored, _CHUNK)
+        for item in item_terms(list(rows.texts(part)))
+    )
     yield from _differing("keyword", texts, stored, wrong)
     yield from _wrong_words(texts, german)
     if nearness is not None:
         sql = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
         embedded = rows.db.column(sql, rows.ns)
-        wrong = sum(_wrong_vectors(rows, nearness, part) for part in _chunks(embedded))
+        wrong = sum(_wrong_vectors(rows, nearness, part) for part in pages(embedded, _CHUNK))
         yield from _differing("vector", nearness, embedded, wrong)
-
-
-def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids), _CHUNK):
-        yield ids[start : start + _CHUNK]
 
 
 def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
