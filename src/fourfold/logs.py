@@ -30,9 +30,9 @@ def configure(level: Level, form: Format) -> None:
     log.setLevel(level.upper())
 
 
-def event(message: str, level: int = logging.INFO, **fields: Any) -> None:
+def event(message: str, **fields: Any) -> None:
     """Log an event with its fields."""
-    log.log(level, message, extra={"fourfold": fields})
+    log.info(message, extra={"fourfold": fields})
 
 
 def announce(message: str, **fields: Any) -> None:

@@ -73,8 +73,8 @@ _STATUSES: Final[tuple[tuple[type[FourfoldError], int], ...]] = (
 class HttpError(HTTPException):
     """A refusal that is about HTTP itself, such as a wrong media type."""
 
-    def __init__(self, status: int, detail: str, remedy: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, detail, headers)
+    def __init__(self, status: int, detail: str, remedy: str) -> None:
+        super().__init__(status, detail)
         self.remedy = remedy
 
 
@@ -377,7 +377,7 @@ class OperationRoute(APIRoute):
         except (ValidationError, RequestValidationError) as error:
             return from_validation(error)
         except HttpError as error:
-            return problem(error.status_code, error.detail, error.remedy, headers=error.headers)
+            return problem(error.status_code, error.detail, error.remedy)
         except Exception:  # noqa: BLE001  a bug: logged with its traceback, counted in /metrics as a 500
             logs.log.exception("request failed", extra={"fourfold": {"route": self.path}})
             return problem(500, "the server failed", "Report this with the server's log")
