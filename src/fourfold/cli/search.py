@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fourfold.cli import output
 from fourfold.cli.commands import ADDRESS, argument, load_config, open_memory, option, search_namespaces
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, RetrieveFlags, SearchFlags, WhyFlags
+from fourfold.config import Settings
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import Result, SearchResponse
 
-if TYPE_CHECKING:
-    from fourfold.config import Settings
 QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 

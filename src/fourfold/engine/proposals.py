@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
@@ -21,10 +21,8 @@ from fourfold.engine.scope import visible
 from fourfold.errors import InvalidItem, NotFound
 from fourfold.limits import LARGEST_ID, SESSION_PROPOSALS
 from fourfold.model import NO_FILTERS, Item, Json, NewItem, Page, Proposal, RawRecord, Source
+from fourfold.storage.protocols import Snapshot, Transaction
 from fourfold.storage.values import NewRaw
-
-if TYPE_CHECKING:
-    from fourfold.storage.protocols import Snapshot, Transaction
 
 _WAITING: Final = f"{rules.RESERVED_SESSIONS}proposed"
 _ACCEPTED: Final = f"{rules.RESERVED_SESSIONS}accepted"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from fourfold import limits, scheduling
 from fourfold.config import Settings
@@ -21,7 +21,7 @@ from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.errors import WorldError
 from fourfold.frozen import value
-from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary, Vector
+from fourfold.model import NO_FILTERS, Filters, Item, NodeSummary, RawRecord, Vector
 from fourfold.ranking.factors import TimeMode, recency_factor
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, NO_HITS, RERANK, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
@@ -33,9 +33,6 @@ from fourfold.text.entities import file_names, named_files, query_names, without
 from fourfold.text.language import detect
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
 from fourfold.text.time_window import TIME_HINT
-
-if TYPE_CHECKING:
-    from fourfold.model import RawRecord
 
 log = logging.getLogger("fourfold")
 

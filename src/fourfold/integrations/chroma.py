@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -30,10 +30,6 @@ from fourfold.retrieval import Hit, Query, Ranking, Retriever, SearchResponse
 from fourfold.storage.protocols import Store
 from fourfold.storage.sql.dialect import pages
 from fourfold.storage.sql.linking import bring_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 T = TypeVar("T")
 

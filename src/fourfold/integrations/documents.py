@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from fourfold.client import RemoteMemory
 from fourfold.errors import RequestError
@@ -19,9 +19,7 @@ from fourfold.filters import Condition, Every, Some, field_at, make_test
 from fourfold.limits import FILTER_VALUES, PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import Filters, GivenFilters, Item, Json, NewItem
-
-if TYPE_CHECKING:
-    from fourfold.retrieval import Result
+from fourfold.retrieval import Result
 
 S = TypeVar("S")
 P = ParamSpec("P")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -30,12 +30,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from fourfold import limits, logs
+from fourfold.config import Settings
 from fourfold.errors import InvalidSetting, StoreUnavailable
 from fourfold.limits import HTTP_CHUNKS, HTTP_CONNECTIONS, HttpLimits
 from fourfold.serve.access import Grant, RequestRate, Tokens, granted, is_known, read_tokens
-
-if TYPE_CHECKING:
-    from fourfold.config import Settings
 
 # ---------------------------------------------------------------- one connection
 

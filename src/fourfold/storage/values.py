@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from fourfold.embed.windows import Windows
 from fourfold.errors import Ambiguous, NotFound, RequestError, SpaceMismatch
 from fourfold.model import Json, NewItem, Source, Space, Vector
 from fourfold.text.entities import split_label, with_label
-
-if TYPE_CHECKING:
-    from fourfold.embed.windows import Windows
 
 Record = dict[str, Json]
 """A line of an export."""

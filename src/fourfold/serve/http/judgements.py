@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from fourfold import addresses, bounded, limits, owner_only
 from fourfold.config import Settings, default_store
@@ -19,13 +19,11 @@ from fourfold.engine import keyed
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import DamagedError, InvalidQuery, StoreBusy, TimedOut
 from fourfold.limits import IMPORT_BYTES, PAGE_SIZE
+from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Item, Json
 from fourfold.serve.budget import after_item, from_item
 from fourfold.text.secrets import masked, masks_in
 from fourfold.wire import dumps
-
-if TYPE_CHECKING:
-    from fourfold.memory import Memory
 
 _HEADER: Final = "query-id\tcorpus-id\tscore\n"
 _JUDGED: Final = "judgements.json"

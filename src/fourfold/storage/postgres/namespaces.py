@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from psycopg.sql import Literal
 
+from fourfold.embed.windows import Windows
 from fourfold.index.log_tail import TextRow
 from fourfold.index.rows import term_hash
 from fourfold.model import Vector
@@ -22,9 +23,6 @@ from fourfold.storage.sql.dialect import digest, sendable
 from fourfold.storage.sql.linking import LinkRows, name_terms
 from fourfold.storage.sql.rows import Row
 from fourfold.storage.sql.transaction import ItemTable, SqlTransaction
-
-if TYPE_CHECKING:
-    from fourfold.embed.windows import Windows
 
 _LANGUAGES = (
     "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count as counted_from
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fourfold import validation as rules
+from fourfold.embed.windows import Windows
 from fourfold.errors import StorageFull
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.frozen import thawed
@@ -19,9 +20,6 @@ from fourfold.model import Item, Json, NewItem, Vector
 from fourfold.storage.sql.dialect import Db, digest, micros, moment
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
-
-if TYPE_CHECKING:
-    from fourfold.embed.windows import Windows
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "
