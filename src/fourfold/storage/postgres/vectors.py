@@ -98,7 +98,7 @@ class VectorSearch:
         transaction has one connection."""
         ns = self._at.ns
         if ns.space is None:
-            return lambda: Ranking(pending=ns.size.pending)
+            return lambda: Ranking(pending=self._at.size.pending)
         check_dimension(len(vector), ns.space.dimension)
         begun = self._at.candidates.begin_nearest(vector, _candidates(ns, limit), filters)
         return lambda: self._nearest(vector, limit, filters, begun)
@@ -109,7 +109,7 @@ class VectorSearch:
         hits = _best([scored(each, ns.dimension or 0, vector) for each in parts])[:limit]
         note = self._at.candidates.note
         sample = self._at.caches.samples.get(ns.id, ns.vector_changes, "", self._sample)
-        return Ranking(hits, sample.background(vector), ns.size.pending, () if note is None else (note,))
+        return Ranking(hits, sample.background(vector), self._at.size.pending, () if note is None else (note,))
 
     def _of_index(
         self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]

@@ -13,7 +13,7 @@ from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.model import Json, Space, Stats, Supply
 from fourfold.storage.sql.dialect import Db, micros, moment, possible
 from fourfold.storage.sql.records import rule_problems
-from fourfold.storage.values import PendingText, Receipt, Record, Size, other_space
+from fourfold.storage.values import PendingText, Receipt, Record, other_space
 
 COLUMNS = "id, name, items, vectors, windows, names, fingerprint, dimension, superseded, expiring"
 """The first fields of a `Namespace`, in their order."""
@@ -68,10 +68,6 @@ class Namespace:
         elif space != wanted:
             raise other_space(space, wanted)
 
-    @property
-    def size(self) -> Size:
-        return Size(self.items, self.vectors, self.windows)
-
     def count_language(self, language: str, items: int) -> None:
         self.spoken[language] += items
 
@@ -99,7 +95,7 @@ def namespace_status(db: Db, ns: Namespace, languages: Iterable[str]) -> dict[st
         "items": ns.items - ns.superseded,
         "vectors": ns.vectors,
         "windows": ns.windows,
-        "pending_vectors": ns.size.pending,
+        "pending_vectors": ns.items - ns.vectors,
         "embedding_seconds": _embedding_seconds(db, ns.id),
         "refused_by_embedder": counted("waiting WHERE ns = ? AND refused IS NOT NULL"),
         "languages": list(languages),

@@ -390,11 +390,11 @@ class Publisher:
     def _takes_long(self, job: PublishJob) -> bool:
         limit = self._tuning.child_at_changes
         with self._database.read() as db:
-            size = read_namespace(db, job.ns).size
+            ns = read_namespace(db, job.ns)
             if job.rebuild:
-                return size.items >= limit
+                return ns.items >= limit
             is_far_behind = self.unpublished(db, job.ns, limit) >= limit
-            return is_far_behind or self._lacks_faiss(db, job.ns, size.vectors + size.windows)
+            return is_far_behind or self._lacks_faiss(db, job.ns, ns.vectors + ns.windows)
 
     def _remove_old(self, ns: int, *, even_if_read: bool = False) -> None:
         for kind in KINDS:
