@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar, cast
 
@@ -22,6 +23,7 @@ from fourfold import addresses, limits, threads
 from fourfold import validation as rules
 from fourfold.config import Settings
 from fourfold.embed.base import Embedder, EmbeddingModel
+from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import FourfoldError, InvalidItem, InvalidQuery, MissingExtra, NotFound, StoreUnavailable
 from fourfold.limits import ITEM_BYTES, NAME_BYTES, READ_SECONDS, RETRIEVER_SECONDS, TAGS
 from fourfold.memory import Memory
@@ -30,6 +32,7 @@ from fourfold.retrieval import Hit, Query, Ranking, Retriever, SearchResponse
 from fourfold.storage.protocols import Store
 from fourfold.storage.sql.dialect import pages
 from fourfold.storage.sql.linking import bring_names
+from fourfold.text.fold import clean
 
 T = TypeVar("T")
 
@@ -187,6 +190,8 @@ SECONDS: Final = 5.0
 """Between two reads of all ids."""
 _TITLES: Final = ("title", "article_title", "name")
 _PATHS: Final = ("path", "file_path", "source", "url")
+_HASHED: Final = "sha256:"
+"""How the keys of ids begin that cannot be keys."""
 
 
 class _Known(NamedTuple):
@@ -198,13 +203,16 @@ class _Known(NamedTuple):
 class Mirror:
     """The mirror of one collection, in a namespace of its own. Safe to call from several threads."""
 
-    def __init__(self, collection: Collection, store: Store, namespace: str, *, links: bool = True) -> None:
+    def __init__(self, collection: Collection, store: Store, namespace: str, settings: Settings) -> None:
         self.collection = collection
         self.store = store
         self.namespace = namespace
-        self._links = links
+        self._links = settings.links
+        self._secrets = SecretPolicy("allow" if settings.secrets == "allow" else "mask")  # a search cannot refuse
         self._known: dict[str, _Known] = {}
-        self._keys: dict[int, str] = {}
+        """By key."""
+        self._ids: dict[int, str] = {}
+        """Ids in the collection, by item."""
         self._seen = float("-inf")
         self._loaded = False
         self.changes = 0
@@ -214,9 +222,9 @@ class Mirror:
     def __len__(self) -> int:
         return len(self._known)
 
-    def key(self, item: int) -> str | None:
+    def id(self, item: int) -> str | None:
         """The id in the collection."""
-        return self._keys.get(item)
+        return self._ids.get(item)
 
     def catch_up(self) -> None:
         """Follows the collection if it may have changed."""
@@ -238,7 +246,7 @@ class Mirror:
         """Items of chunks (id, document, metadata) that a search returned; stores new and changed ones."""
         with self._lock:
             self._put(chunks)
-            return {id: self._known[id].item for id, _, _ in chunks}
+            return {id: self._known[_key(id)].item for id, _, _ in chunks}
 
     # ------------------------------------------------------------ following
 
@@ -251,19 +259,21 @@ class Mirror:
             for part in pages(ids, _PAGE_CHUNKS):
                 for item in snapshot.rows.get(part).values():
                     if item.key is not None:
-                        self._note(item.key, _Known(item.id, _mark(item.text, item.metadata)))
+                        self._known[item.key] = _Known(item.id, _mark(item.text, item.metadata))
+                        self._ids[item.id] = item.key
         self._loaded = True
 
     def _follow(self, *, verify: bool) -> None:
-        ids = ask(READ_SECONDS, all_ids, self.collection)
-        wanted = ids if verify else [id for id in ids if id not in self._known]
+        ids = {_key(id): id for id in ask(READ_SECONDS, all_ids, self.collection)}
+        wanted = [id for key, id in ids.items() if verify or key not in self._known]
         for part in pages(wanted, _PAGE_CHUNKS):
             self._put(chunks(ask(READ_SECONDS, self.collection.get, ids=part, include=["documents", "metadatas"])))
-        self._forget(self._known.keys() - set(ids))
+        self._forget(self._known.keys() - ids.keys())
+        self._ids = {known.item: ids[key] for key, known in self._known.items()}
         self._seen = time.monotonic()
 
     def _is_new(self, chunk: tuple[str, str, Mapping[str, Any]]) -> bool:
-        seen = self._known.get(chunk[0])
+        seen = self._known.get(_key(chunk[0]))
         return seen is None or seen.mark != _mark(chunk[1], chunk[2])
 
     def _put(self, chunks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
@@ -271,11 +281,12 @@ class Mirror:
         fresh = [chunk for chunk in chunks if self._is_new(chunk)]
         if not fresh:
             return
-        items = [_item(*chunk) for chunk in fresh]
+        items = self._secrets.items([_item(*chunk) for chunk in fresh])
         with self.store.transaction(self.namespace, names=self._links and bring_names(items)) as transaction:
             stored = transaction.items.put(items, datetime.now(UTC), links=self._links)
         for (id, document, metadata), item in zip(fresh, stored, strict=True):
-            self._note(id, _Known(item.id, _mark(document, metadata)))
+            self._known[_key(id)] = _Known(item.id, _mark(document, metadata))
+            self._ids[item.id] = id
         self.changes += len(fresh)
 
     def _forget(self, gone: Iterable[str]) -> None:
@@ -284,26 +295,30 @@ class Mirror:
             with self.store.transaction(self.namespace) as transaction:
                 transaction.items.forget([self._known[key].item for key in part])
             for key in part:
-                self._keys.pop(self._known.pop(key).item, None)
+                self._ids.pop(self._known.pop(key).item, None)
         self.changes += len(keys)
-
-    def _note(self, id: str, entry: _Known) -> None:
-        self._known[id] = entry
-        self._keys[entry.item] = id
 
 
 def _mark(document: str, metadata: Mapping[str, Json]) -> int:
     return hash((document, json.dumps(dict(metadata), sort_keys=True, default=str)))
 
 
+def _key(id: str) -> str:
+    """The key of a chunk: its id, or a hash of an id that a store would refuse or spell differently."""
+    with suppress(InvalidItem):
+        if rules.name(id, "id") == id and not id.startswith(_HASHED):
+            return id
+    return f"{_HASHED}{sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
 def _item(id: str, document: str, metadata: Mapping[str, Any]) -> NewItem:
     """A chunk as an item, with the title of its article, and without values that cannot be stored."""
-    title = _first(metadata, _TITLES)
+    key, text, title = _key(id), _storable(document), _storable(_first(metadata, _TITLES))
     number = metadata.get("chunk_index")
     new = NewItem(
-        text=_storable(document),
-        title=_storable(title if title or document.strip() else id),
-        key=id,
+        text=text,
+        title=title if title.strip() or text.strip() else key,
+        key=key,
         tags=_tags(metadata.get("tags")),
         metadata=dict(metadata),
         path=_first(metadata, _PATHS) or None,
@@ -312,7 +327,7 @@ def _item(id: str, document: str, metadata: Mapping[str, Any]) -> NewItem:
     try:
         return rules.checked(new)
     except InvalidItem:
-        return rules.checked(NewItem(text=new.text, title=new.title, key=id))
+        return rules.checked(NewItem(text=new.text, title=new.title, key=key))
 
 
 def _first(metadata: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -328,7 +343,8 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 
 def _storable(text: str) -> str:
-    return text.encode("utf-8", "replace")[: ITEM_BYTES // 2].decode("utf-8", "ignore").replace("\0", " ")
+    stored = clean(text[:ITEM_BYTES].encode("utf-8", "replace").decode().replace("\0", " "))
+    return stored.encode()[: ITEM_BYTES // 2].decode("utf-8", "ignore")
 
 
 # ---------------------------------------------------------------- the retriever
@@ -359,7 +375,7 @@ class ChromaRetriever:
         return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))))
 
     def score(self, query: Query, ids: Sequence[int]) -> Ranking:
-        keys = {key: item for item in ids if (key := self._mirror.key(item)) is not None}
+        keys = {key: item for item in ids if (key := self._mirror.id(item)) is not None}
         if query.vector is None or not keys:
             return Ranking()
         answer = ask(limits.RETRIEVER_SECONDS, self._collection.get, ids=list(keys), include=["embeddings"])
@@ -372,7 +388,7 @@ class ChromaRetriever:
             return None
         with self._mirror.store.snapshot(self._mirror.namespace) as snapshot:
             passing = snapshot.rows.ids(filters)
-        keys = [key for item in passing if (key := self._mirror.key(item)) is not None]
+        keys = [key for item in passing if (key := self._mirror.id(item)) is not None]
         return None if len(keys) == len(self._mirror) else keys
 
     def _ask(self, vector: Vector, limit: int, allowed: list[str] | None) -> Mapping[str, Any]:
@@ -429,7 +445,7 @@ class ChromaSearch:
         mirrors: list[Mirror] = []
 
         def retrievers(opened: Store) -> Sequence[Retriever]:
-            mirrors.append(Mirror(collection, opened, name, links=settings.links))
+            mirrors.append(Mirror(collection, opened, name, settings))
             return [ChromaRetriever(mirrors[0])]
 
         options: dict[str, Any] = {"namespace": name, "embedder": embedder, "settings": settings, "background": False}

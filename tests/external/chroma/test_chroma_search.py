@@ -12,11 +12,13 @@ import pytest
 from engine_support import WordEmbedder
 
 from fourfold.cli.main import main
+from fourfold.config import Settings
 from fourfold.errors import InvalidQuery, NotFound, SearchFailed, StoreUnavailable
 from fourfold.integrations import chroma as mirrors
 from fourfold.integrations.chroma import ChromaSearch, is_cosine, open_collection
 from fourfold.model import Filters, MetadataTest
 from fourfold.storage.sqlite.store import SqliteWords
+from fourfold.text.secrets import SecretMode
 from fourfold.wire import response_json
 
 pytestmark = pytest.mark.spec("S2.2")
@@ -188,6 +190,40 @@ def test_chunks_with_missing_or_invalid_fields_are_stored_as_far_as_possible(emb
     with ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
         response = wiki.search("x", vector=[1.0, 0.1])
         assert set(keys(response)) == {"only-vector", "long", "tags"}
+
+
+def test_an_odd_id_or_text_hides_no_other_chunk(embedded: Any, tmp_path: Path) -> None:
+    made = embedded.create_collection("hostile", embedding_function=None)
+    ids = ["clock", " clock", "\u00e9", "e\u0301", "x" * 2000, "a\0b", "  ", "\ufeff", "sha256:", "expanding"]
+    texts = [*["a clock"] * 6, "\0", " ", "a clock", "clock " + "\U0001d160" * 200_000]
+    made.add(ids=ids, documents=texts, embeddings=[[1.0, float(number)] for number in range(len(ids))])
+    for _ in range(2):  # the second time from the store
+        with ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
+            assert wiki.search("clock", vector=[1.0, 0.1]).counts == {"semantic": 10, "keyword": 8}
+            assert wiki.search("clock", vector=[1.0, 0.1], filters="not key = clock").counts["semantic"] == 9
+            assert wiki.follow() == 0
+    made.delete(ids=["e\u0301"])
+    with ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
+        found = wiki.search("clock", vector=[1.0, 0.1])
+        assert found.counts == {"semantic": 9, "keyword": 7}
+        assert "\u00e9" in keys(found)
+
+
+@pytest.mark.parametrize("mode", ["mask", "refuse"])
+def test_secrets_of_a_collection_are_not_stored(embedded: Any, tmp_path: Path, mode: SecretMode) -> None:
+    made = embedded.create_collection("secrets", embedding_function=None)
+    secret = "-".join(["kranich", "4711", "blau"])
+    text = f"The database is at postgres://app:{secret}@db.internal/orders"
+    made.add(ids=["one"], documents=[text], metadatas=[{"password": secret}], embeddings=[[1.0, 0.0]])
+    with ChromaSearch.open(made, tmp_path / "store", settings=Settings(embedder="none", secrets=mode)) as wiki:
+        (result,) = wiki.search("database", vector=[1.0, 0.1]).results
+        assert "[secret: password in an address]" in result.item.text
+        assert wiki.follow() == 0
+    assert not [
+        file
+        for file in tmp_path.joinpath("store").rglob("*")
+        if file.is_file() and secret.encode() in file.read_bytes()
+    ]
 
 
 def test_the_vector_space_of_a_collection_is_recorded(embedded: Any) -> None:
