@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
 from fourfold.errors import Conflict, FourfoldError, MissingExtra
 from fourfold.integrations import documents
 from fourfold.model import Item, ItemPatch, NewItem
+from fourfold.text.fold import clean
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -161,17 +163,26 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         return tree.files[path]
 
     def _change(self, item: Item, text: str) -> None:
-        try:
+        with _as_viewed(item):
             self.memory.update(item.id, ItemPatch(text=text, source="agent"), expected=item)
-        except Conflict as error:
-            raise ToolError(
-                f"The file {item.key} was changed since you viewed it. View it again, then repeat the edit."
-            ) from error
 
     def _move(self, files: Mapping[str, Item], names: Mapping[str, str]) -> None:
-        """Stores the files under their new names, then removes the old ones: an interruption loses none."""
+        """Stores the files under their new names, then removes the old ones: an interruption loses none, and neither
+        does another writer."""
         self.memory.add_many([_renamed(item, path, names[path]) for path, item in files.items()])
-        self.memory.forget([item.id for item in files.values()])
+        for item in files.values():
+            with _as_viewed(item):
+                self.memory.forget([item.id], expected=item)
+
+
+@contextmanager
+def _as_viewed(item: Item) -> Generator[None]:
+    """Names the file that another writer changed."""
+    try:
+        yield
+    except Conflict as error:
+        message = f"The file {item.key} was changed since you viewed it. View it again, then repeat the edit."
+        raise ToolError(message) from error
 
 
 class FourfoldAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -207,13 +218,14 @@ class _Tree(NamedTuple):
 
 
 def _valid(path: str) -> str:
-    """The path without `.`, `..` and repeated slashes."""
+    """The path without `.`, `..` and repeated slashes, spelled like the keys of items."""
+    path = clean(path).strip()
     if not path.startswith(ROOT):
         raise ToolError(f"Path must start with /memories, got: {path}")
     inner = posixpath.normpath(path.removeprefix(ROOT).lstrip("/"))
     if inner == ".." or inner.startswith("../"):
         raise ToolError(f"Path {path} would escape /memories directory")
-    return ROOT if inner == "." else f"{ROOT}/{inner}"
+    return ROOT if inner == "." else f"{ROOT}/{inner}".rstrip()
 
 
 def _above(path: str) -> list[str]:

@@ -252,3 +252,32 @@ async def test_the_tool_for_asyncio_does_the_same(memory: Memory) -> None:
     assert memory.get(["key:/memories/b.txt"])[0].text == "hi\nworld\n"
     assert await tool.clear_all_memory() == "All memory cleared"
     assert memory.count() == 0
+
+
+def test_two_spellings_of_a_path_are_one_file(tool: FourfoldMemoryTool) -> None:
+    for path, *others in (
+        ("/memories/plan", "/memories/plan ", "/memories/plan /."),
+        ("/memories/caf\u00e9", "/memories/cafe\u0301"),
+    ):
+        tool.call({"command": "create", "path": path, "file_text": "kept"})
+        for name in (path, *others):
+            assert outcome(tool, {"command": "create", "path": name, "file_text": "lost"}).endswith("already exists")
+            assert tool.call({"command": "view", "path": name}).endswith("\tkept")
+    tool.call({"command": "create", "path": "/memories/other", "file_text": "other"})
+    asked = {"command": "rename", "old_path": "/memories/other", "new_path": "/memories/plan "}
+    assert outcome(tool, asked).endswith("already exists")
+
+
+def test_a_rename_loses_no_change_that_was_made_meanwhile(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = FourfoldMemoryTool(memory)
+    tool.call({"command": "create", "path": "/memories/plan", "file_text": "first"})
+    add_many = memory.add_many
+
+    def add_late(*args: Any, **options: Any) -> Any:
+        memory.update("key:/memories/plan", ItemPatch(text="second"))
+        return add_many(*args, **options)
+
+    monkeypatch.setattr(memory, "add_many", add_late)
+    asked = {"command": "rename", "old_path": "/memories/plan", "new_path": "/memories/new"}
+    assert "was changed since" in outcome(tool, asked)
+    assert tool.call({"command": "view", "path": "/memories/plan"}).endswith("\tsecond")
