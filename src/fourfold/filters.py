@@ -133,6 +133,8 @@ def field_at(keys: Sequence[str]) -> Field:
     if any(not key for key in keys):
         remedy = 'Write nested keys as author.name, and keys with spaces as "my key"'
         raise InvalidQuery("a key of the filter is empty", remedy)
+    if len(keys) > limits.METADATA_DEPTH:
+        raise InvalidQuery(f"a name of the filter has more than {limits.METADATA_DEPTH} keys", "No metadata is as deep")
     keys = [_cleaned(key) for key in keys]
     if len(keys) > 1 and keys[0] in (METADATA, "meta"):
         return Field(None, tuple(keys[1:]))

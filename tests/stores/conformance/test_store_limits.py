@@ -11,7 +11,7 @@ from conformance_subjects import NS, add, edit, item, one
 from store_calls import StoreCalls
 
 from fourfold import Item, ItemPatch, Memory, NewItem, limits
-from fourfold.errors import InvalidItem, NotFound
+from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.model import NO_FILTERS
 from fourfold.storage.protocols import Store, Transaction
 
@@ -103,6 +103,25 @@ def test_metadata_that_is_nested_too_deeply_is_refused(store: StoreCalls) -> Non
         wide = [wide, wide]
     with pytest.raises(InvalidItem):
         edit(store, id, metadata={"wide": wide})
+
+
+def test_a_filter_reaches_as_deep_as_metadata_and_no_deeper(store: StoreCalls) -> None:
+    deep: Any = "bottom"
+    for _ in range(limits.METADATA_DEPTH - 1):
+        deep = {"a": deep}
+    (id,) = add(store, item("text", metadata=deep))
+    memory, path = over(store), ".".join("a" * (limits.METADATA_DEPTH - 1))
+    for condition in (
+        f"{path} = bottom",
+        f"{path} in (bottom, x)",
+        f"{path} < c",
+        f"{path} exists",
+        f"not {path}.a = x",
+    ):
+        assert [each.id for each in memory.list(condition)] == [id]
+    for keys in (limits.METADATA_DEPTH + 1, 2000):
+        with pytest.raises(InvalidQuery, match="more than 64 keys"):
+            memory.search("text", filters=f"{'.'.join('a' * keys)} = 1")
 
 
 class Losing:
