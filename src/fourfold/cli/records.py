@@ -59,7 +59,7 @@ def add(
     with open_memory(create=True) as memory:
         before = memory.count()
         added = memory.add(item, wait=wait is not False)
-        if memory.count() == before and added.supersedes is None:
+        if memory.count() == before and added.supersedes is None and added.superseded_at is None:
             _say_what_was_kept(added, item)
         _finish(memory, wait)
     _say_stored(added)

@@ -180,6 +180,9 @@ def test_a_new_item_with_an_earlier_time_is_reported_as_new(cli: Cli) -> None:
     assert cli("add", "words", "--at", "2020-01-01T10:00").err == ""
     assert "has this text already" in cli("add", "words", "--at", "2020-01-01T10:00").err
     assert "ignored: --at" in cli("add", "words", "--at", "2021-01-01T10:00").err
+    fact = ("--subject", "Ann", "--attribute", "home")
+    assert cli("add", "Ann lives in Bonn", *fact).err == ""
+    assert cli("add", "Ann lives in Rome", *fact, "--at", "2020-01-01").err == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")

@@ -176,7 +176,7 @@ def test_copies_of_a_search_give_the_same_results(bench):
         answer: Any = client.post("/v1/namespaces/default/search", json=json.loads(texts["JSON"])).json()
     assert [result["id"] for result in answer["results"]] == expected
     environment = {**os.environ, "FOURFOLD_EMBEDDER": "none", "PYTHONWARNINGS": "ignore"}
-    words = [sys.executable, "-m", "fourfold", *shlex.split(texts["CLI"])[1:], "--json"]
+    words = [sys.executable, "-m", "fourfold", *shlex.split(texts["CLI"].replace(" search ", " search --json "))[1:]]
     shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert [result["id"] for result in json.loads(shown.stdout)["results"]] == expected
     shown = subprocess.run(
@@ -192,12 +192,13 @@ def test_copies_of_a_search_give_the_same_results(bench):
 
 def test_copies_spell_every_filter(bench):
     filters = {"created_from": "2025-07-01", "created_to": "2026-09-30", "metadata": '{"lang": "en"}', "kind": "note"}
-    page = bench.open(q="invoice", **filters, where="not tag in (people)", top_k=20)
+    page = bench.open(q="-invoice", **filters, where="not tag in (people)", top_k=20, sources="agent=0.8,import=0.5")
     expected = ids(page)
     assert len(expected) > 3
     page.click("#copy-button")
     environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
-    words = [sys.executable, "-m", "fourfold", *shlex.split(page.locator("#copy-CLI").inner_text())[1:], "--json"]
+    words = shlex.split(page.locator("#copy-CLI").inner_text().replace(" search ", " search --json "))
+    words = [sys.executable, "-m", "fourfold", *words[1:]]
     shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert [result["id"] for result in json.loads(shown.stdout)["results"]] == expected
     python = [sys.executable, "-c", page.locator("#copy-Python").inner_text()]

@@ -36,17 +36,19 @@ export function body(state, side) {
   return Object.keys(filters).length ? { ...form, filters } : form;
 }
 
+/** @param {Record<string, any>} weights */
+const weightsText = (weights) => Object.entries(weights).map(([name, weight]) => `${name}=${weight}`).join(',');
+
 /** @param {any} form @param {string} namespace @param {string} origin */
 export function cli(form, namespace, origin) {
-  const { query, top_k, weights, filters = {}, ...rest } = form;
-  const words = ['fourfold', '--store', origin, ...(namespace === 'default' ? [] : ['--namespace', namespace]), 'search', query, '-k', top_k];
-  for (const [name, value] of Object.entries(rest)) words.push(`--${name}`, value);
-  if (weights) words.push('--weights', Object.entries(weights).map(([name, weight]) => `${name}=${weight}`).join(','));
+  const { query, top_k, filters = {}, ...rest } = form;
+  const words = ['fourfold', '--store', origin, ...(namespace === 'default' ? [] : ['--namespace', namespace]), 'search', '-k', top_k];
+  for (const [name, value] of Object.entries(rest)) words.push(`--${name.replace('_', '-')}`, typeof value === 'object' ? weightsText(value) : value);
   for (const tag of filters.tags ?? []) words.push('--tag', tag);
   if (filters.any_tag) words.push('--any-tag');
   for (const [name, flag] of Object.entries(FLAGS)) if (filters[name]) words.push(flag, filters[name]);
   for (const [key, op, value] of tests(filters.metadata)) words.push('--meta', `${key}${SIGNS[op]}${typeof value === 'string' ? value : JSON.stringify(value)}`);
-  return words.map((word) => quoted(String(word))).join(' ');
+  return [...words, '--', query].map((word) => quoted(String(word))).join(' ');
 }
 
 /** A value as Python writes it. @param {any} value @returns {string} */
