@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 import trust_child
 import trust_vfs
@@ -441,3 +442,24 @@ def test_searches_work_when_index_files_cannot_grow(fast_folder: Path, every: in
     print(f"\nfile size limits: {counts}")
     assert counts["failed"] * every > 10
     assert counts["published"] >= 1
+
+
+def test_too_little_memory_is_a_typed_error_and_loses_nothing(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", embedder="none") as memory:
+        memory.add("one")
+        calls = [
+            lambda: memory.add("two " * 20_000),
+            lambda: memory.search("one"),
+            memory.count,
+            memory.check,
+            lambda: Memory.open(tmp_path / "other", embedder="none"),
+        ]
+        for call in calls:
+            limit = apsw.hard_heap_limit(apsw.memory_used() + 1000)
+            try:
+                with pytest.raises(StoreUnavailable, match="out of memory") as caught:
+                    call()
+            finally:
+                apsw.hard_heap_limit(limit or 2**62)
+            assert "ulimit" in str(caught.value.remedy)
+        assert (memory.count(), memory.check()) == (1, [])

@@ -43,6 +43,7 @@ WORLD = (
     apsw.NotADBError,
     apsw.CantOpenError,
     apsw.IOError,
+    apsw.NoMemError,
     apsw.ProtocolError,
     apsw.ConnectionClosedError,
     json.JSONDecodeError,
@@ -81,6 +82,10 @@ def translate(error: Exception, path: Path) -> errors.FourfoldError:
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return errors.ReadOnlyStore(
                 f"{path} cannot be written", "Check the permissions of the folder and its files"
+            )
+        case apsw.NoMemError():
+            return errors.StoreUnavailable(
+                f"{path} cannot be used ({what})", "Close other programs, or raise the limit (ulimit -v)"
             )
         case apsw.IOError() if checksums.is_mismatch(error):
             remedy = f"fourfold check tells where. {HOW_TO_RESTORE}; or fourfold repair, which keeps the changed bytes"
