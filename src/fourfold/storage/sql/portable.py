@@ -10,7 +10,6 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
-from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.model import Json
 from fourfold.storage.sql import graph
@@ -20,7 +19,7 @@ from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.namespaces import COLUMNS, LOADING, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
 from fourfold.storage.sql.records import accepted
-from fourfold.storage.sql.rows import Row, load, new_ids, new_row, reset_ids
+from fourfold.storage.sql.rows import Row, load, new_ids, reset_ids
 from fourfold.storage.sql.transaction import SqlTransaction
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import FileState, Record
@@ -130,11 +129,7 @@ def _items(db: Db, ns: Namespace, stored_vectors: Callable[[Sequence[int]], Mapp
     for page in _pages(db, "items", ns):
         vectors = stored_vectors(page)
         for row in load(db, ns.id, page):
-            vector = vectors.get(row.id)
-            content = None if vector is None else rows_of(vector).tobytes()
-            spans = spans_of(vector)
-            record = formats.item_record(row.as_item(ns.name), linked=row.linked, vector=content, spans=spans)
-            yield {"id": row.id, **record}
+            yield {"id": row.id, **formats.row_record(row, ns.name, vectors.get(row.id))}
 
 
 def _nodes(db: Db, ns: Namespace) -> Iterator[Record]:
@@ -322,10 +317,8 @@ def _load_part(tx: SqlTransaction[Any, Any], kind: str, part: Sequence[Record]) 
 def _load_items(tx: SqlTransaction[Any, Any], part: Sequence[Record]) -> None:
     rows: list[Row] = []
     for record in part:
-        row = new_row(formats.new_item(record), formats.parse_time(record["updated_at"]), links=record["linked"])
-        row.id, row.vector = record["id"], formats.vector(record)
-        for name, value in formats.history_fields(record).items():
-            setattr(row, name, value)
+        row = formats.row_of(record)
+        row.id = record["id"]
         rows.append(row)
     tx.items.write(rows)
     pointed = {row.id: {normal_name(name) for name in links(row.text)} for row in rows if row.linked}

@@ -17,11 +17,12 @@ import numpy as np
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.embed.base import check_dimension, check_size
-from fourfold.embed.windows import Span, Windows, body, flaw
+from fourfold.embed.windows import Span, Windows, body, flaw, rows_of, spans_of
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.model import Item, Json, NewItem, Vector
 from fourfold.storage.sql.dialect import micros
+from fourfold.storage.sql.rows import Row, new_row
 from fourfold.storage.values import FileState, Record, Version
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
@@ -53,6 +54,12 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequen
     }
 
 
+def row_record(row: Row, namespace: str, vector: Vector | Windows | None) -> Record:
+    """The same of a row."""
+    content = None if vector is None else rows_of(vector).tobytes()
+    return item_record(row.as_item(namespace), linked=row.linked, vector=content, spans=spans_of(vector))
+
+
 # ---------------------------------------------------------------- records as values
 
 
@@ -79,9 +86,13 @@ def version(record: Record) -> Version:
     return Version(record["id"], record["item"], until, record["merged"], record["record"])
 
 
-def history_fields(record: Record) -> dict[str, Any]:
-    """What an accepted record says about its place among versions and values, by the names that Item has."""
-    return _fields(record, HISTORY)
+def row_of(record: Record) -> Row:
+    """The row of an accepted record of an item, without its id."""
+    row = new_row(new_item(record), parse_time(record["updated_at"]), links=record["linked"])
+    row.vector = vector(record)
+    for name, value in _fields(record, HISTORY).items():
+        setattr(row, name, value)
+    return row
 
 
 def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from fourfold import validation as rules
-from fourfold.embed.windows import rows_of, spans_of
+from fourfold.embed.windows import rows_of
 from fourfold.errors import Conflict, InvalidItem
 from fourfold.limits import LARGEST_ID
 from fourfold.model import Json, RawRecord, Space, Vector
@@ -24,7 +24,7 @@ from fourfold.storage.sql import graph, records
 from fourfold.storage.sql.dialect import Db, digest, dumps, micros, moment, pages, possible, sendable
 from fourfold.storage.sql.namespaces import Namespace
 from fourfold.storage.sql.origins import RawRecords, chunk_ids, file_states, forget_file_states
-from fourfold.storage.sql.rows import Row, load, name_of, new_ids, new_row
+from fourfold.storage.sql.rows import Row, load, name_of, new_ids
 from fourfold.storage.sql.versions import SavedVersions
 from fourfold.storage.values import (
     GIVEN_SPACE,
@@ -263,12 +263,7 @@ class Replica:
     def _item_records(self, rows: Sequence[Row]) -> list[Record]:
         have_vectors = self._ns.fingerprint == GIVEN_SPACE  # others are made again
         vectors = self._vectors([row.id for row in rows] if have_vectors else [])
-        made: list[Record] = []
-        for row in rows:
-            vector = vectors.get(row.id)
-            content = None if vector is None else rows_of(vector).tobytes()
-            item, spans = row.as_item(self._ns.name), spans_of(vector)
-            made.append(records.item_record(item, linked=row.linked, vector=content, spans=spans))
+        made = [records.row_record(row, self._ns.name, vectors.get(row.id)) for row in rows]
         return [{"type": "item", **record} for record in self._shared(made)]
 
     def _shared(self, made: Sequence[Record]) -> list[Record]:
@@ -669,11 +664,8 @@ class ReplicaWriter:
         resolve = self._resolver(changes)
         rows: dict[str, Row] = {}
         for uid, record, at in _told(changes):
-            local = resolve(record)
-            row = new_row(records.new_item(local), records.parse_time(record["updated_at"]), links=record["linked"])
-            row.id, row.before, row.vector = at or 0, stored.get(at or 0), records.vector(record)
-            for name, value in records.history_fields(local).items():
-                setattr(row, name, value)
+            row = records.row_of(resolve(record))
+            row.id, row.before = at or 0, stored.get(at or 0)
             if row.vector is not None:
                 tx.items.fix_space(rows_of(row.vector).shape[-1])
             rows[uid] = row
