@@ -8,7 +8,7 @@ import postgres_servers
 import pytest
 from engine_support import NOTES, Opener, WordEmbedder
 
-from fourfold.memory import Memory
+from fourfold import Memory, Settings
 from fourfold.storage.sqlite.database import Tuning
 from fourfold.storage.sqlite.store import SqliteStore
 
@@ -26,7 +26,8 @@ def opened(tmp_path: Path, tuning: dict[str, Any]) -> Iterator[Opener]:
 
     def open_memory(store: str | Path = "store", **options: Any) -> Memory:
         where = SqliteStore(tmp_path / store, tuning=Tuning(**tuning)) if tuning else tmp_path / store
-        memory = Memory.open(where, **{"embedder": WordEmbedder(), **options})
+        patient = Settings(retriever_seconds=60)  # the machine may be under load
+        memory = Memory.open(where, **{"embedder": WordEmbedder(), "settings": patient, **options})
         memories.append(memory)
         return memory
 

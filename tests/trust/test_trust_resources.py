@@ -1,7 +1,5 @@
 """Resource use does not grow, cut calls leave nothing behind, large files and the worst queries keep their limits."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import shutil
@@ -11,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import trust_child
@@ -31,8 +29,10 @@ def grown(found: Sequence[Usage], what: Callable[[Usage], float]) -> float:
     return median(what(each) for each in found[-4:]) - median(what(each) for each in found[:4])
 
 
-def run_calls(folder: Path, warm: int, calls: int) -> None:
-    found: list[Usage] = trust_child.run(many_calls, folder / "store", warm, calls, 8, SEED)
+@pytest.mark.spec("B7")
+@pytest.mark.parametrize(("warm", "calls"), [(500, 1000), pytest.param(1000, 49_000, marks=pytest.mark.soak)])
+def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder, warm, calls):
+    found: list[Usage] = trust_child.run(many_calls, fast_folder / "store", warm, calls, 8, SEED)
     heap, resident = (grown(found, what) / MEGABYTE for what in (lambda each: each.heap, lambda each: each.resident))
     blocks = grown(found, lambda each: each.blocks)
     publications = found[-1].published - found[0].published
@@ -54,17 +54,14 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
     assert max(each.index for each in found[-4:]) <= 2.5 * max(each.index for each in found[:4])  # rewriting halves it
 
 
-@pytest.mark.spec("B7")
-@pytest.mark.parametrize(("warm", "calls"), [(500, 1000), pytest.param(1000, 49_000, marks=pytest.mark.soak)])
-def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder, warm, calls):
-    run_calls(fast_folder, warm, calls)
-
-
-def run_cancels(work: Callable[..., Cancelled], folder: Path, count: int) -> None:
+@pytest.mark.spec("S1.8", "B6", "B7")
+@pytest.mark.parametrize("work", [cancelled, interrupted])
+@pytest.mark.parametrize("count", [130, pytest.param(1300, marks=pytest.mark.soak)])
+def test_a_call_cut_short_leaves_no_transaction_no_partial_write_and_no_lock(fast_folder, work, count):
     mine, theirs = trust_child.context().Pipe()
-    other = trust_child.start(neighbour, theirs, folder / "store")
+    other = trust_child.start(neighbour, theirs, fast_folder / "store")
     theirs.close()
-    found: Cancelled = trust_child.run(work, mine, folder / "store", count, SEED)
+    found: Cancelled = trust_child.run(work, mine, fast_folder / "store", count, SEED)
     mine.close()
     other.join()
     cuts = sum(cut for _, cut in found.counts.values())
@@ -79,13 +76,6 @@ def run_cancels(work: Callable[..., Cancelled], folder: Path, count: int) -> Non
     half = count // 2
     assert max(found.threads[half:]) <= max(found.threads[:half]) + 2
     assert median(found.descriptors[half:]) <= max(found.descriptors[:half]) + 8  # a publication has more for a moment
-
-
-@pytest.mark.spec("S1.8", "B6", "B7")
-@pytest.mark.parametrize("work", [cancelled, interrupted])
-@pytest.mark.parametrize("count", [130, pytest.param(1300, marks=pytest.mark.soak)])
-def test_a_call_cut_short_leaves_no_transaction_no_partial_write_and_no_lock(fast_folder, work, count):
-    run_cancels(work, fast_folder, count)
 
 
 @pytest.mark.spec("S1.8", "S2.6")
@@ -124,7 +114,7 @@ class MemoryWatch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> MemoryWatch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

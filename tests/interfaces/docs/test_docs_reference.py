@@ -209,22 +209,18 @@ def test_every_error_is_documented_with_its_exit_code(kind: type[errors.Fourfold
 def test_every_record_of_an_export_is_documented(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as memory:
         memory.add("Sentences follow each other. " * 200, wait=True)  # a long item, whose vectors have spans
-        _check_records(memory, tmp_path)
-
-
-def _check_records(memory: Memory, tmp_path: Path) -> None:
-    original = memory.add_raw("so they said")
-    now = datetime.now(UTC)
-    later = now + timedelta(days=1)
-    fact = NewItem("Alpha again", occurred_at=now, expires_at=later, subject="Alpha", attribute="name")
-    plain, stored = memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), fact])
-    memory.update(stored.id, ItemPatch(text="Alpha once more"))
-    memory.update(plain.id, ItemPatch(text="b"))
-    memory.add_edge("Alpha", "knows", "Beta")
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "note.md").write_text("a note")
-    memory.index_folders([tmp_path / "files"])
-    memory.export(tmp_path / "export.jsonl")
+        original = memory.add_raw("so they said")
+        now = datetime.now(UTC)
+        later = now + timedelta(days=1)
+        fact = NewItem("Alpha again", occurred_at=now, expires_at=later, subject="Alpha", attribute="name")
+        plain, stored = memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), fact])
+        memory.update(stored.id, ItemPatch(text="Alpha once more"))
+        memory.update(plain.id, ItemPatch(text="b"))
+        memory.add_edge("Alpha", "knows", "Beta")
+        (tmp_path / "files").mkdir()
+        (tmp_path / "files" / "note.md").write_text("a note")
+        memory.index_folders([tmp_path / "files"])
+        memory.export(tmp_path / "export.jsonl")
     header, *records = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]
     assert json.dumps(header, separators=(",", ":")) in section("Export format")
     table = section("Export format")

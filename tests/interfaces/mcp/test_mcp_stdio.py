@@ -124,19 +124,6 @@ HELLO = {
 }
 
 
-def test_closing_stdin_ends_the_server_and_stdout_has_protocol_lines_only(tmp_path: Path) -> None:
-    given = parameters(tmp_path)
-    command = [given.command, *given.args]
-    with subprocess.Popen(command, env=given.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        server.stdin.write(json.dumps(HELLO) + "\n")
-        server.stdin.flush()
-        assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"
-        assert not (tmp_path / "fourfold.db").exists()  # the store is opened only when needed
-        server.stdin.close()
-        assert server.wait(30) == 0
-        assert server.stdout.read() == ""
-
-
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [
@@ -176,8 +163,10 @@ def test_a_line_that_is_not_a_message_is_answered_with_an_error(tmp_path: Path) 
         server.stdin.write(json.dumps(HELLO) + "\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"
+        assert not (tmp_path / "fourfold.db").exists()  # the store is opened only when needed
         server.stdin.close()
         assert server.wait(30) == 0
+        assert server.stdout.read() == ""
 
 
 @pytest.mark.spec("C4")

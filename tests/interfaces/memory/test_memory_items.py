@@ -26,9 +26,6 @@ from fourfold.errors import (
     RequestError,
 )
 
-# ---------------------------------------------------------------- sources
-
-
 # ---------------------------------------------------------------- refused items and calls
 
 BAD_ITEMS: list[tuple[type[RequestError], NewItem]] = [
@@ -129,9 +126,6 @@ def test_the_largest_item_is_accepted(memory: Memory) -> None:
     item = memory.add(NewItem("x" * limits.ITEM_BYTES, tags=tags, key="k" * limits.NAME_BYTES))
     assert len(item.text) == limits.ITEM_BYTES
     assert len(item.tags) == limits.TAGS
-
-
-# ---------------------------------------------------------------- identity
 
 
 # ---------------------------------------------------------------- links

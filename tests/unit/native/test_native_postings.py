@@ -176,9 +176,6 @@ def test_a_scorer_keeps_the_columns_of_an_index_that_was_replaced() -> None:
     assert found.ids.tolist() == [7]
 
 
-# ---------------------------------------------------------------- fusion and expansion
-
-
 # ---------------------------------------------------------------- fusion
 
 

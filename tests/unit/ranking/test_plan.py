@@ -312,9 +312,6 @@ def test_k_defaults_to_60_and_can_be_set():
 # ---------------------------------------------------------------- presets as specified
 
 
-# ---------------------------------------------------------------- presets as specified
-
-
 TEXT = ("semantic", "keyword")
 INSIGHTS = {"semantic": 0.6, "keyword": 0.2, "graph": 0.2}
 ROWS = {
@@ -370,9 +367,6 @@ def test_invalid_weights_are_rejected_with_the_reason(weights, said):
 ])  # fmt: skip
 def test_a_missing_weight_is_zero(weights):
     assert check_weights(weights) == {**NO_WEIGHT, **weights}
-
-
-# ---------------------------------------------------------------- alpha of the preset `memories`
 
 
 # ---------------------------------------------------------------- routing
