@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from search_rankings import IDS, SCORES, by_rank, named_lists, weights
 
@@ -175,12 +175,57 @@ def test_contributions_sum_to_the_score_exactly(fuse, lists, weights):
 
 @pytest.mark.spec("S1.3")
 @BOTH
+@given(lists=named_lists, weights=weights, order=st.permutations(tuple(RETRIEVERS)))
+def test_the_order_of_the_lists_does_not_matter(fuse, lists, weights, order):
+    shuffled = {name: lists[name] for name in order if name in lists}
+    assert fuse(shuffled, weights).ranked == fuse(lists, weights).ranked
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
 @given(lists=named_lists, weights=weights)
 def test_a_ranking_is_sorted_with_ties_by_id_and_distinct_ids(fuse, lists, weights):
     ranked = fuse(lists, weights).ranked
     assert ranked == sorted(ranked, key=lambda hit: (-hit.score, hit.id))
     acting = [lists[name] for name in lists if weights[name] > 0]
     assert sorted(hit.id for hit in ranked) == sorted({hit.id for hits in acting for hit in hits})
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)))
+def test_a_list_with_weight_zero_is_ignored(fuse, lists, weights, name):
+    without = {other: hits for other, hits in lists.items() if other != name}
+    silenced = {**weights, name: 0.0}
+    assert fuse(lists, silenced).ranked == fuse(without, silenced).ranked
+
+
+@pytest.mark.spec("S1.3")
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)), data=st.data())
+def test_a_better_rank_never_lowers_a_score(lists, weights, name, data):
+    assume(len(lists.get(name, ())) > 1)
+    place = data.draw(st.integers(1, len(lists[name]) - 1))
+    hits = list(lists[name])
+    hits[place - 1], hits[place] = hits[place], hits[place - 1]
+    risen = hits[place - 1].id
+    after = rrf({**lists, name: hits}, weights)
+    assert after.scores.get(risen, 0.0) >= rrf(lists, weights).scores.get(risen, 0.0)
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)), more=st.floats(0, 1))
+def test_more_weight_never_lowers_a_score(fuse, lists, weights, name, more):
+    before, after = fuse(lists, weights), fuse(lists, {**weights, name: weights[name] + more})
+    for id, score in before.scores.items():
+        assert after.scores[id] >= score - 1e-12
+
+
+@pytest.mark.spec("S3.3")
+@given(lists=named_lists, weights=weights)
+def test_weighted_scores_stay_between_zero_and_the_sum_of_weights(lists, weights):
+    for hit in weighted(lists, weights).ranked:
+        assert 0 <= hit.score <= math.fsum(weights.values()) + 1e-12
 
 
 # ---------------------------------------------------------------- against ranx
