@@ -225,6 +225,60 @@ def test_invalid_rows_refuse_an_import_or_are_listed_and_skipped(home: Path, cli
     assert "skipped rows.jsonl:4: " in done.err
 
 
+@pytest.mark.spec("B9")
+def test_export_and_import_give_the_same_store(home: Path, cli: Cli) -> None:
+    add(cli, "words", "--key", "k", "--title", "Title", "--tag", "t")
+    assert cli("graph", "edge", "Title", "uses", "Other").code == 0
+    assert cli("export", str(home / "one.jsonl")).code == 0
+    assert cli("--store", str(home / "copy"), "import", str(home / "one.jsonl")).code == 0
+    assert cli("--store", str(home / "copy"), "export", str(home / "two.jsonl")).code == 0
+    assert (home / "one.jsonl").read_bytes() == (home / "two.jsonl").read_bytes()
+
+
+@pytest.mark.spec("B9")
+def test_backup_and_restore(home: Path, cli: Cli) -> None:
+    item = add(cli, "words of then")
+    assert cli("backup", str(home / "then.backup")).code == 0
+    add(cli, "words of now")
+    assert cli("restore", str(home / "then.backup")).code == 1
+    elsewhere = ("--store", str(home / "elsewhere"))
+    assert cli(*elsewhere, "restore", str(home / "then.backup")).code == 0
+    found = cli(*elsewhere, "search", "words", "--json").json
+    assert [result["id"] for result in found["results"]] == [int(item)]
+
+
+def test_problems_exit_with_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_: object) -> list[str]:
+        return ["item 3 is not in the keyword index"]
+
+    add(cli, "words")
+    monkeypatch.setattr("fourfold.memory.Memory.check", check)
+    assert cli("check").code == 4
+    done = cli("check", "--json")
+    assert (done.code, done.json["problems"]) == (4, ["item 3 is not in the keyword index"])
+
+
+def test_config_shows_where_values_come_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_OPENAI_API_KEY", "sk-canary")
+    done = cli("--namespace", "mine", "config")
+    assert "namespace\tmine\tflag" in done.out
+    assert "embedder\tnone\tenvironment FOURFOLD_EMBEDDER" in done.out
+    assert "openai_api_key\tset\tenvironment FOURFOLD_OPENAI_API_KEY" in done.out
+    settings = cli("config", "--json").json["settings"]
+    assert settings["preset"] == {"value": "auto", "origin": "default"}
+    assert "sk-canary" not in done.out + done.err + json.dumps(settings)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["status", "--json"], ["config"], ["config", "--json"], ["add", "x"]]
+)
+def test_a_password_in_the_store_is_never_printed(arguments: list[str], cli: Cli) -> None:
+    """Neither output nor errors contain the password."""
+    done = cli("--store", "postgresql://me:sk-canary@127.0.0.1:1/db?password=sk-canary", *arguments)
+    assert done.code == (0 if arguments[0] == "config" else 3)
+    assert "sk-canary" not in done.out + done.err
+
+
 @pytest.mark.spec("C15")
 def test_a_search_shows_the_fact_of_a_result_and_whether_it_is_superseded(cli: Cli) -> None:
     for text, day in (("We left Mollie over its refunds", "2026-01-02"), ("Payments run over Adyen", "2026-03-04")):
