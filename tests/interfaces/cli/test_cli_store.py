@@ -79,6 +79,39 @@ def test_update(cli: Cli) -> None:
 
 
 @pytest.mark.spec("B13")
+def test_list_is_newest_first_filtered_and_paged(cli: Cli) -> None:
+    for day in (1, 3, 2):
+        add(cli, f"note of day {day}", "--key", f"d{day}", "--tag", f"day{day}", "--at", f"2026-11-0{day}T12:00")
+    keys = [item["key"] for item in cli("list", "--json").json["items"]]
+    assert keys == ["d3", "d2", "d1"]
+    page = cli("list", "--limit", "1", "--offset", "1", "--json").json
+    assert [item["key"] for item in page["items"]] == ["d2"]
+    assert len(cli("list", "--to", "2026-11-02").out.splitlines()) == 2
+    assert len(cli("list", "--from", "2026-11-02").out.splitlines()) == 2
+    assert len(cli("list", "--tag", "day1", "--tag", "day2", "--any-tag").out.splitlines()) == 2
+    assert cli("list", "--tag", "day1", "--tag", "day2").out == ""
+
+
+def test_forget_by_id_removes_all_or_none(cli: Cli) -> None:
+    item = add(cli, "a", "--key", "a")
+    assert cli("forget", item, "999").code == 1
+    assert cli("forget", "key:a").out == "forgot 1 item\n"
+    assert cli("get", item).code == 1
+
+
+@pytest.mark.spec("B15")
+def test_several_namespaces_only_when_named(cli: Cli) -> None:
+    add(cli, "words of the default")
+    for name in ("project", "personal"):
+        assert cli("--namespace", name, "add", f"words of the {name}").code == 0
+    one = cli("--namespace", "project", "search", "words", "--json").json
+    both = cli("--namespace", "project,personal", "search", "words", "--json").json
+    assert {result["namespace"] for result in one["results"]} == {"project"}
+    assert {result["namespace"] for result in both["results"]} == {"project", "personal"}
+    assert cli("namespaces", "--json").json["namespaces"] == {"default": 1, "personal": 1, "project": 1}
+
+
+@pytest.mark.spec("B13")
 def test_forget_by_tag_names_the_count_and_requires_a_confirmation(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         add(cli, f"value {number}", "--tag", "old", "--subject", "Maria", "--attribute", "home")
