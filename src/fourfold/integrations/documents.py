@@ -20,6 +20,7 @@ from fourfold.limits import FILTER_VALUES, PAGE_SIZE
 from fourfold.memory import Memory
 from fourfold.model import Filters, GivenFilters, Item, Json, NewItem
 from fourfold.retrieval import Result
+from fourfold.text.fold import clean
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -86,7 +87,12 @@ def scores_of(result: Result) -> dict[str, Any]:
 def find(memory: AnyMemory, ids: Sequence[str]) -> dict[str, Item]:
     """The items of those documents that exist, by the document's id."""
     by_id = {id_of(item): item for part in _parts(ids) for item in each(memory, Filters(where=among(part)))}
-    return {id: by_id[id] for id in ids if id in by_id}
+    return {id: by_id[key] for id in ids if (key := spelled(id)) in by_id}
+
+
+def spelled(id: str) -> str:
+    """An id as a store spells it: ids that differ in their spelling only are one document."""
+    return clean(id).strip()
 
 
 def forget(memory: AnyMemory, ids: Sequence[str]) -> int:
@@ -115,7 +121,7 @@ def among(ids: Sequence[str]) -> Condition:
     """The condition that an item is one of these documents."""
     numbers = [int(match[1]) for match in map(_ID.fullmatch, ids) if match is not None]
     key = field_at(["key"])
-    keys = make_test(key, "in", [*ids])
+    keys = make_test(key, "in", [*map(spelled, ids)])
     if not numbers:
         return keys
     return Some((keys, Every((make_test(key, "exists", False), make_test(field_at(["id"]), "in", numbers)))))

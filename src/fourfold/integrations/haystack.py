@@ -94,9 +94,11 @@ class FourfoldDocumentStore:
     def _new(self, offered: Sequence[Document], *, fail: bool) -> list[Document]:
         """Documents whose ids are not stored, each id once."""
         stored = documents.find(self.memory, [each.id for each in offered])
-        new = {each.id: each for each in reversed(offered) if each.id not in stored}
+        new = {documents.spelled(each.id): each for each in reversed(offered) if each.id not in stored}
         if fail and len(new) < len(offered):
-            twice = next(iter(stored), None) or next(each.id for each in offered if new[each.id] is not each)
+            twice = next(iter(stored), None) or next(
+                each.id for each in offered if new[documents.spelled(each.id)] is not each
+            )
             raise DuplicateDocumentError(f"ID '{twice}' already exists.")
         return [*reversed(new.values())]
 

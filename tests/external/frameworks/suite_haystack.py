@@ -89,6 +89,21 @@ def test_duplicates_in_one_call_follow_the_policy(store: FourfoldDocumentStore) 
     assert store.filter_documents() == [first]
 
 
+def test_another_spelling_of_an_id_is_a_duplicate(store: FourfoldDocumentStore) -> None:
+    store.write_documents([Document(id="caf\u00e9", content="kept")])
+    spelled = [Document(id="cafe\u0301", content="lost"), Document(id="caf\u00e9 ", content="lost")]
+    with pytest.raises(DuplicateDocumentError):
+        store.write_documents(spelled)
+    assert store.write_documents(spelled, DuplicatePolicy.SKIP) == 0
+    assert [document.content for document in store.filter_documents()] == ["kept"]
+    assert (
+        store.write_documents(
+            [Document(id="a", content="first"), Document(id="a ", content="second")], DuplicatePolicy.SKIP
+        )
+        == 1
+    )
+
+
 def test_deleting_everything_leaves_a_store_that_works(store: FourfoldDocumentStore) -> None:
     store.write_documents([Document(content="a"), Document(content="b")])
     store.delete_all_documents()

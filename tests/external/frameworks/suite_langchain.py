@@ -123,6 +123,16 @@ def test_documents_come_back_in_the_order_of_their_ids(house: FourfoldVectorStor
     assert [document.id for document in house.get_by_ids(["noise", "missing", "service"])] == ["noise", "service"]
 
 
+def test_documents_are_found_and_deleted_by_any_spelling_of_their_ids(memory: Memory) -> None:
+    store = FourfoldVectorStore(memory)
+    ids = ["cafe\u0301.md", " plan.md"]  # names of files as macOS spells them, or with a space
+    store.add_documents([Document("coffee"), Document("a plan")], ids=ids)
+    for spelled in (ids, ["caf\u00e9.md", "plan.md"]):
+        assert [document.page_content for document in store.get_by_ids(spelled)] == ["coffee", "a plan"]
+    store.delete(ids)
+    assert memory.count() == 0
+
+
 def test_a_document_without_text_comes_back_unchanged(memory: Memory) -> None:
     store = FourfoldVectorStore(memory)
     store.add_documents([Document("", metadata={"page": 1})], ids=["blank"])

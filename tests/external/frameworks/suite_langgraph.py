@@ -55,6 +55,12 @@ def test_a_value_is_replaced_and_deleted(likes: FourfoldStore) -> None:
     assert likes.memory.count() == 2
 
 
+def test_a_value_is_found_by_any_spelling_of_its_key(likes: FourfoldStore) -> None:
+    likes.put(USERS, "cafe\u0301", {"text": "Ada likes espresso"})
+    for key in ("cafe\u0301", "caf\u00e9"):
+        assert likes.get(USERS, key).value == {"text": "Ada likes espresso"}
+
+
 def test_only_indexed_fields_are_searched(memory: Memory) -> None:
     store = FourfoldStore(memory, fields=["text"])
     store.put(USERS, "a", {"text": "visible", "secret": "hidden"})
