@@ -17,6 +17,8 @@ NAME_WORDS = 6
 LONG_NAME_WORDS = 14
 """The same for a name whose first and last words are spelled as names: The Day They Robbed the Bank of England."""
 _MOST_LONG_NAMES = 100
+_MENTION_WORDS = 32
+"""Maximum number of words of a name that texts are searched for: each word of a text is compared with so many."""
 
 QUERY_NAMES = 400
 """Maximum number of names looked up for one query: about its first 70 words, and all quoted or capitalised names."""
@@ -260,9 +262,10 @@ def _prune(branch: _Branch, words: list[str]) -> None:
 
 
 def _can_be_mentioned(name: str) -> bool:
-    """Reject names that would match everywhere: `it`, `2024`, `to be`."""
-    has_letter = any(map(str.isalpha, name))
-    return len(name) >= _SHORTEST_MENTION_LETTERS and has_letter and not _STOP_WORDS.issuperset(name.split())
+    """Reject names that would match everywhere (`it`, `2024`, `to be`), and titles as long as a text."""
+    words, has_letter = name.split(), any(map(str.isalpha, name))
+    fits = len(name) >= _SHORTEST_MENTION_LETTERS and len(words) <= _MENTION_WORDS
+    return fits and has_letter and not _STOP_WORDS.issuperset(words)
 
 
 def _is_spelled_as_name(word: str) -> bool:
