@@ -276,7 +276,7 @@ def test_a_changed_byte_is_an_error_and_never_another_answer(tmp_path: Path, cou
             with suppress(DamagedStore):
                 assert any("changed bytes" in line for line in memory.repair()), f"seed {seed}"
                 left = memory.check()  # a vector may have NaN now, and metadata may not be JSON
-                assert all(re.search(": (item|raw) |cannot be read", line) for line in left), f"seed {seed}"
+                assert all(re.search(": (item|raw|version) |cannot be read", line) for line in left), f"seed {seed}"
 
 
 @pytest.mark.spec("B9")
@@ -434,6 +434,23 @@ def test_a_row_with_damaged_json_is_reported_as_damage(opened: Opener, tmp_path:
         memory.get([3])
     assert raised.value.remedy
     assert memory.get([2])[0].id == 2
+
+
+@pytest.mark.spec("B9")
+def test_a_version_that_lacks_fields_is_damage_and_goes_with_its_item(opened: Opener, tmp_path: Path) -> None:
+    lively(tmp_path / "store")
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.execute("UPDATE versions SET record = json_remove(record, '$.metadata')")
+    (version,) = (id for (id,) in db.execute("SELECT id FROM versions"))
+    db.close()
+    memory = opened(background=False)
+    for call in (lambda: memory.history(1), lambda: memory.undo(1)):
+        with pytest.raises(DamagedStore, match=f"version {version} of item 1") as raised:
+            call()
+        assert "forget item 1" in raised.value.remedy
+    assert memory.check() == [f"namespace default: version {version}: it does not have the fields of an item"]
+    assert memory.forget([1]) == 1
+    assert memory.check() == []
 
 
 @pytest.mark.spec("B9")

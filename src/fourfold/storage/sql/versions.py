@@ -8,16 +8,16 @@ searches for the past find.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from fourfold import validation as rules
 from fourfold.embed.windows import Windows
-from fourfold.errors import Conflict, InvalidItem, NotFound
+from fourfold.errors import Conflict, DamagedStore, InvalidItem, NotFound
 from fourfold.limits import VERSIONS
 from fourfold.model import Item, NewItem, Space
 from fourfold.storage.sql import records
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fourfold.storage.sql.transaction import SqlTransaction
 
     Tx: TypeAlias = SqlTransaction[Any, Any]
+
+T = TypeVar("T")
 
 _COLUMNS = "id, item, until, merged, record"
 _SELECT = f"SELECT {_COLUMNS} FROM versions WHERE ns = ?"  # noqa: S608  (constants)
@@ -135,7 +137,7 @@ def restore(tx: Tx, ids: Sequence[int], now: datetime) -> list[Item]:
         if id not in versions:
             raise NotFound(f"no version {id}", "fourfold history ID shows the versions of an item")
         version = versions[id]
-        old = records.new_item(version.record)
+        old = _read(version, records.new_item)
         new = replace(old, source_ids=tuple(tx.items.known_raw(old.source_ids)))
         if version.merged:
             sql = "SELECT id FROM items WHERE ns = ? AND key = ?"
@@ -192,8 +194,17 @@ def latest_first(items: Iterable[Item]) -> list[Item]:
 
 
 def as_item(version: Version, namespace: str) -> Item:
-    item = records.as_item({**version.record, "id": version.id, "namespace": namespace})
+    item = _read(version, lambda record: records.as_item({**record, "id": version.id, "namespace": namespace}))
     return replace(item, superseded_at=moment(version.until), version_of=version.item)
+
+
+def _read(version: Version, made: Callable[[Record], T]) -> T:
+    """What is made of the record of a version. `repair` keeps changed bytes, so the record may lack fields."""
+    try:
+        return made(version.record)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"version {version.id} of item {version.item} cannot be read ({error!r})"
+        raise DamagedStore(what, f"Restore a backup, or forget item {version.item} with its history") from error
 
 
 def _after(versions: Sequence[Version], now: datetime) -> int:
