@@ -78,8 +78,22 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         self.tuning = tuning
         self._index = index
         self.candidates = Candidates(self, index)
-        self.words, self.vectors = KeywordSearch(self), VectorSearch(self)
-        self.graph, self.tags = PostgresGraph(self), TagUses(self)
+
+    @property
+    def words(self) -> KeywordSearch:
+        return KeywordSearch(self)
+
+    @property
+    def vectors(self) -> VectorSearch:
+        return VectorSearch(self)
+
+    @property
+    def graph(self) -> PostgresGraph:
+        return PostgresGraph(self)
+
+    @property
+    def tags(self) -> TagUses:
+        return TagUses(self)
 
     def _begin(self) -> None:
         limit = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
@@ -120,7 +134,7 @@ class PostgresSnapshot(SqlSnapshot[namespaces.Namespace]):
         return None
 
     def keyword_query(self, text: str) -> KeywordQuery:
-        return KeywordSearch(self).query(text)
+        return self.words.query(text)
 
     @cached_property
     def parts(self) -> dict[int, Part]:

@@ -126,10 +126,6 @@ class SqlSnapshot(ABC, Generic[N]):
     """The `Db` of the transaction."""
     namespace: str
     ns: N
-    words: Words
-    vectors: Vectors
-    graph: GraphReader[Any]
-    tags: Tags
     deadline: Deadline
     """A read that exceeds it is TimedOut. The caller may change its fields."""
     exists: bool
@@ -142,6 +138,24 @@ class SqlSnapshot(ABC, Generic[N]):
     """False if no file is indexed, so that no query can name one."""
     has_sources = True
     """Whether items may refer to raw records."""
+
+    # Facets are made on use: as attributes they would hold the snapshot, and with it the connection, in a cycle.
+
+    @property
+    @abstractmethod
+    def words(self) -> Words: ...
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Vectors: ...
+
+    @property
+    @abstractmethod
+    def graph(self) -> GraphReader[Any]: ...
+
+    @property
+    @abstractmethod
+    def tags(self) -> Tags: ...
 
     @abstractmethod
     def expand(self, expansion: Expansion, filters: Filters) -> Expanded | None:

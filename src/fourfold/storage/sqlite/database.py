@@ -479,6 +479,7 @@ class Database:
             for db in self._idle:
                 db.close()
             self._idle.clear()
+            self._readers.clear()
         with self._writing:
             self._writer.close()
 

@@ -114,8 +114,22 @@ class SqliteSnapshot(SqlSnapshot[Namespace]):
         self._links: tuple[LinkState | None] | None = None
         self.scorers: dict[str, VectorScorer | WordScorer] = {}
         """By retriever, of the searches that this snapshot has answered."""
-        self.words, self.vectors = SqliteWords(self), SqliteVectors(self)
-        self.graph, self.tags = SqliteGraph(self), SqliteTags(self)
+
+    @property
+    def words(self) -> SqliteWords:
+        return SqliteWords(self)
+
+    @property
+    def vectors(self) -> SqliteVectors:
+        return SqliteVectors(self)
+
+    @property
+    def graph(self) -> SqliteGraph:
+        return SqliteGraph(self)
+
+    @property
+    def tags(self) -> SqliteTags:
+        return SqliteTags(self)
 
     def vectors_of(self, ids: Sequence[int]) -> Mapping[int, Vector | Windows]:
         return stored_vectors(self.db, self.ns.dimension, ids)
