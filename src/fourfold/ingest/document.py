@@ -70,7 +70,7 @@ CHUNK_TOKENS: Final = 220
 _JOINED_TOKENS: Final = 90
 """Maximum size of neighbouring sections that are joined into one chunk."""
 _TOKEN: Final = re.compile(
-    r"[a-zA-Z\u00c0-\u024f]{1,6}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,4}|\d{1,3}|[^\w\s]|_|\s{16}"
+    r"[a-zA-Z\u00c0-\u024f]{1,6}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,4}|\d{1,3}|[^\w\s]|_|[^\S\n]{16}"
 )
 """Stands for one token of the encoder, whose vocabulary the reader does not load; much white space counts, too."""
 _ARROW: Final = " › "

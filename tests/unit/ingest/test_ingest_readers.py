@@ -1,7 +1,5 @@
 """Readers of every format: sections, titles, lines, tags, names, also of broken files."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from files_support import index, items, made_pdf, write
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fourfold import Memory, limits
@@ -249,6 +247,7 @@ def test_code_without_a_parser_is_split_like_text(name: str) -> None:
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=400), max_size=12), st.integers(1, 30))
+@example(["b", "\n", "a a a a a ", "a a", "a a a a a\n"], 20)  # empty lines are no tokens
 def test_chunks_contain_every_word_once_in_order(parts: list[str], width: int) -> None:
     text = "\n".join(part * width for part in parts)
     made = list(chunks([Section((), numbered(text))]))
