@@ -252,7 +252,7 @@ def test_an_import_of_a_gigabyte_keeps_every_record_in_bounded_memory(tmp_path: 
     assert size > megabytes * MILLION
     assert (counts["item"], counts["raw"]) == (STORED, megabytes)
     assert _digest(tmp_path / "second.jsonl") == _digest(tmp_path / "first.jsonl")
-    assert memory < MOST_MEMORY_MB
+    assert memory < 200  # not that of as many records as a page may have
 
 
 def export(folder: Path, target: Path) -> None:

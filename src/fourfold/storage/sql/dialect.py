@@ -29,6 +29,7 @@ BODY: Final = "CASE WHEN text = '' THEN title ELSE text END"
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+PAGE_BYTES: Final = 8_000_000
 _PACED_ROWS = 100
 """A step over fewer rows needs no pauses for searches."""
 
@@ -160,6 +161,20 @@ def possible(ids: Iterable[int]) -> list[int]:
 def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(rows)
     while page := list(islice(rest, size)):
+        yield page
+
+
+def light_pages(rows: Iterable[T], size: int, weight: Callable[[T], int]) -> Iterator[list[T]]:
+    """Lists of at most `size` rows; one ends earlier with the row that brings its weight to PAGE_BYTES."""
+    page: list[T] = []
+    heavy = 0
+    for row in rows:
+        page.append(row)
+        heavy += weight(row)
+        if len(page) == size or heavy >= PAGE_BYTES:
+            yield page
+            page, heavy = [], 0
+    if page:
         yield page
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.model import Json
 from fourfold.storage.sql import graph
 from fourfold.storage.sql import records as formats
-from fourfold.storage.sql.dialect import Db, dumps, micros, moment, pages
+from fourfold.storage.sql.dialect import Db, dumps, light_pages, micros, moment
 from fourfold.storage.sql.graph import read_nodes
 from fourfold.storage.sql.namespaces import COLUMNS, LOADING, Namespace
 from fourfold.storage.sql.origins import RawRecords, file_states, put_file_states
@@ -45,7 +46,7 @@ def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> It
             ids[kind][old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
         return ids[kind][old]
 
-    for piece in pages(records, PIECE_RECORDS):
+    for piece in light_pages(records, PIECE_RECORDS, _text_length):
         counts = Counter[str](record["type"] for record in piece)
         seen += counts["namespace"]
         if seen > 1:
@@ -113,12 +114,18 @@ def export_records(
                 yield {"type": kind, "namespace": ns.name, **record}
 
 
-def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
-    return pages(db.column(f"SELECT id FROM {table} WHERE ns = ? ORDER BY id", ns.id), _PAGE_RECORDS)  # noqa: S608  (our own tables)
+def _pages(db: Db, table: str, ns: Namespace, text: str = "''") -> Iterator[list[int]]:
+    """The ids of a table, in pages that are also small by the size of a column, which is read with them."""
+    rows = db.rows(f"SELECT id, octet_length({text}) FROM {table} WHERE ns = ? ORDER BY id", ns.id)  # noqa: S608  (our own tables)
+    return ([id for id, _ in page] for page in light_pages(rows, _PAGE_RECORDS, itemgetter(1)))
+
+
+def _text_length(record: Record) -> int:
+    return sum(len(text) for name in ("content", "text") if isinstance(text := record.get(name), str))
 
 
 def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
-    for page in _pages(db, "raw", ns):
+    for page in _pages(db, "raw", ns, "content"):
         for raw in RawRecords(db, ns).get(page).values():
             plain = {name: getattr(raw, name) for name in ("id", "content", "speaker", "session_id")}
             optional = {} if raw.source is None else {"source": raw.source}
@@ -126,7 +133,7 @@ def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
 
 
 def _items(db: Db, ns: Namespace, stored_vectors: Callable[[Sequence[int]], Mapping[int, Any]]) -> Iterator[Record]:
-    for page in _pages(db, "items", ns):
+    for page in _pages(db, "items", ns, "text"):
         vectors = stored_vectors(page)
         for row in load(db, ns.id, page):
             yield {"id": row.id, **formats.row_record(row, ns.name, vectors.get(row.id))}
@@ -226,7 +233,7 @@ class SqlPortable(ABC, Generic[D]):
                 if (done := self._loaded(tx, mark)) is None:
                     self._require_empty(tx)
             done = done or 0
-            for piece in pages(islice(records, done, None), PIECE_RECORDS):
+            for piece in light_pages(islice(records, done, None), PIECE_RECORDS, _text_length):
                 done += len(piece)
                 with self.writing() as tx:
                     self._load_store(tx, piece)
@@ -274,7 +281,7 @@ class SqlPortable(ABC, Generic[D]):
         for (kind, name), group in groupby(records, key=_kind_and_namespace):
             if name not in begun:
                 begun[name] = self._begun(tx, name)
-            for part in pages(group, _PAGE_RECORDS):
+            for part in light_pages(group, _PAGE_RECORDS, _text_length):
                 _load_part(begun[name], kind, part)
         for each in begun.values():
             each.ns.names += 1  # the names of nodes may have changed
