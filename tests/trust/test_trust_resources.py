@@ -284,6 +284,25 @@ def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megab
     assert memory < MOST_MEMORY_MB
 
 
+def import_large_rows(source: Path, folder: Path) -> tuple[int, float]:
+    with MemoryWatch() as watch, Memory.open(folder, embedder="none", background=False) as memory:
+        count = memory.import_file(source)["item"]
+    return count, watch.most_mb
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B9")
+def test_large_rows_are_imported_a_few_at_a_time(tmp_path: Path) -> None:
+    file, text = tmp_path / "rows.jsonl", " ".join(map(record_line, range(1000)))
+    with file.open("w") as stream:
+        for number in range(300):
+            stream.write(f'{{"key": "{number}", "text": "{number} {text}"}}\n')
+    count, memory = trust_child.run(import_large_rows, file, tmp_path / "store")
+    print(f"{file.stat().st_size / MEGABYTE:.0f} MB of large rows imported with {memory:.0f} MB of memory")
+    assert count == 300
+    assert memory < 250  # all of them at once take more than twice the size of the file
+
+
 def record_line(number: int) -> str:
     chance = random.Random(number)
     words = ("harbour", "ferry", "salt", "crate", "keeper", "lamp", "river", "stone", "gate", "heron", "otter", "lynx")

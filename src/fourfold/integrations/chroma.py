@@ -113,12 +113,12 @@ class ServerCollection:
 
 
 def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Calls a client of Chroma, which has no deadline of its own. After a TimeoutError only a daemon thread is left."""
+    """Calls a client of Chroma within a deadline; a call that exceeds it continues in a daemon thread."""
     return threads.start(partial(calling, call, *args, **options), "fourfold-chroma").result(seconds)
 
 
 def calling(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Chroma's native part panics at a damaged folder. Raises a RuntimeError instead: a panic is no Exception."""
+    """Raises a panic of Chroma's native part, as at a damaged folder, as RuntimeError; `except Exception` misses it."""
     try:
         return call(*args, **options)
     except BaseException as error:

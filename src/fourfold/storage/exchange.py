@@ -20,7 +20,7 @@ from fourfold.embed.base import check_vector
 from fourfold.fields import DETAILS
 from fourfold.model import Json, NewItem
 from fourfold.storage.protocols import Store
-from fourfold.storage.sql.dialect import pages
+from fourfold.storage.sql.dialect import light_pages
 from fourfold.storage.sql.records import RecordReader
 from fourfold.storage.values import Record
 
@@ -138,7 +138,7 @@ def _import_rows(memory: Importer, lines: Lines, progress: Progress | None, rows
             rows.skip(error.message)
     count = 0
     valid = ((number, new_item(row)) for number, row in lines.objects(without=invalid))
-    for batch in pages(valid, _BATCH_ROWS):
+    for batch in light_pages(valid, _BATCH_ROWS, lambda row: len(row[1].text)):
         with lines.located(f"{batch[0][0]}-{batch[-1][0]}"):
             count += len(memory.add_many([item for _, item in batch]))
         if progress is not None:

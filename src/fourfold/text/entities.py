@@ -18,7 +18,7 @@ LONG_NAME_WORDS = 14
 """The same for a name whose first and last words are spelled as names: The Day They Robbed the Bank of England."""
 _MOST_LONG_NAMES = 100
 _MENTION_WORDS = 32
-"""Maximum number of words of a name that texts are searched for: each word of a text is compared with so many."""
+"""Maximum number of words of a name that texts are searched for: the cost is this number for each word of a text."""
 
 QUERY_NAMES = 400
 """Maximum number of names looked up for one query: about its first 70 words, and all quoted or capitalised names."""

@@ -11,6 +11,7 @@ from engine_support import NOTES, Opener, ids, notes, row_counts, scored, texts
 
 from fourfold import FourfoldError, ItemPatch, Memory, NewItem, Settings
 from fourfold.errors import DamagedStore, InvalidItem, InvalidVector, NewerSchema, RequestError, StoreUnavailable
+from fourfold.storage.sql.dialect import light_pages
 from fourfold.storage.sqlite import store as sqlite_store
 from fourfold.storage.values import Pace
 
@@ -373,3 +374,8 @@ def test_a_backup_is_consistent_while_others_write(opened: Opener, tmp_path: Pat
     again = opened("again")
     assert again.count() in (20, 40)
     assert again.check() == []
+
+
+def test_pages_end_with_the_row_that_makes_them_heavy() -> None:
+    rows = [1, 1, 1, 5_000_000, 5_000_000, 1, 9_000_000, 1]
+    assert list(light_pages(rows, 3, lambda weight: weight)) == [[1, 1, 1], [5_000_000, 5_000_000], [1, 9_000_000], [1]]

@@ -29,7 +29,8 @@ BODY: Final = "CASE WHEN text = '' THEN title ELSE text END"
 LAST_TEXT: Final = "\U0010ffff"
 """Sorts behind every text that begins otherwise."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-PAGE_BYTES: Final = 8_000_000
+_PAGE_WEIGHT: Final = 8_000_000
+"""Bytes or characters of text that are held in memory together."""
 _PACED_ROWS = 100
 """A step over fewer rows needs no pauses for searches."""
 
@@ -165,13 +166,13 @@ def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def light_pages(rows: Iterable[T], size: int, weight: Callable[[T], int]) -> Iterator[list[T]]:
-    """Lists of at most `size` rows; one ends earlier with the row that brings its weight to PAGE_BYTES."""
+    """Lists of at most `size` rows; one ends earlier with the row that brings its weight to _PAGE_WEIGHT."""
     page: list[T] = []
     heavy = 0
     for row in rows:
         page.append(row)
         heavy += weight(row)
-        if len(page) == size or heavy >= PAGE_BYTES:
+        if len(page) == size or heavy >= _PAGE_WEIGHT:
             yield page
             page, heavy = [], 0
     if page:

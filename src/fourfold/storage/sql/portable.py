@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.model import Json
@@ -115,13 +115,16 @@ def export_records(
 
 
 def _pages(db: Db, table: str, ns: Namespace, text: str = "''") -> Iterator[list[int]]:
-    """The ids of a table, in pages that are also small by the size of a column, which is read with them."""
+    """The ids of a table, in pages whose values of the column `text` are not too large together."""
     rows = db.rows(f"SELECT id, octet_length({text}) FROM {table} WHERE ns = ? ORDER BY id", ns.id)  # noqa: S608  (our own tables)
     return ([id for id, _ in page] for page in light_pages(rows, _PAGE_RECORDS, itemgetter(1)))
 
 
 def _text_length(record: Record) -> int:
-    return sum(len(text) for name in ("content", "text") if isinstance(text := record.get(name), str))
+    """The characters of the values of a record, and of the item's record that a version holds."""
+    inner: object = record.get("record")
+    held = _text_length(cast("Record", inner)) if isinstance(inner, dict) else 0
+    return held + sum(len(value) for value in record.values() if isinstance(value, str))
 
 
 def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
